@@ -1,0 +1,154 @@
+"""corpusflow: raw crawl files in, deduplicated and tokenized training data out.
+
+Everything a stage or a script may use is in `__all__`. Names are loaded when first used: importing this package starts
+nothing, and does not import Ray or Arrow (`corpusflow --help` answers in a fraction of a second).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corpusflow.checks import check_stage
+    from corpusflow.errors import (
+        ConfigError,
+        CorpusflowError,
+        CorruptShardError,
+        PlanDriftError,
+        RetryableError,
+        RunFailedError,
+        StageError,
+    )
+    from corpusflow.inputs import FileSource
+    from corpusflow.rules import Rule
+    from corpusflow.sandbox import Sandbox
+    from corpusflow.schema import DOCUMENT_COLUMNS, LOCATION_COLUMNS, QUARANTINE, ROW, SKIPPED, document_id, id_hashes
+    from corpusflow.stage import (
+        BatchWriter,
+        Composite,
+        Exchange,
+        FileRange,
+        Filter,
+        Part,
+        Phase,
+        PhaseInputs,
+        PhaseTask,
+        Published,
+        Resources,
+        Score,
+        Sink,
+        Source,
+        Split,
+        Stage,
+        Transform,
+        document_score,
+        param,
+    )
+    from corpusflow.storage import Storage, storage_for
+
+_HOME = {
+    "corpusflow.checks": ("check_stage",),
+    "corpusflow.errors": (
+        "ConfigError",
+        "CorpusflowError",
+        "CorruptShardError",
+        "PlanDriftError",
+        "RetryableError",
+        "RunFailedError",
+        "StageError",
+    ),
+    "corpusflow.inputs": ("FileSource",),
+    "corpusflow.rules": ("Rule",),
+    "corpusflow.sandbox": ("Sandbox",),
+    "corpusflow.schema": (
+        "DOCUMENT_COLUMNS",
+        "LOCATION_COLUMNS",
+        "QUARANTINE",
+        "ROW",
+        "SKIPPED",
+        "document_id",
+        "id_hashes",
+    ),
+    "corpusflow.stage": (
+        "BatchWriter",
+        "Composite",
+        "Exchange",
+        "FileRange",
+        "Filter",
+        "Part",
+        "Phase",
+        "PhaseInputs",
+        "PhaseTask",
+        "Published",
+        "Resources",
+        "Score",
+        "Sink",
+        "Source",
+        "Split",
+        "Stage",
+        "Transform",
+        "document_score",
+        "param",
+    ),
+    "corpusflow.storage": ("Storage", "storage_for"),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE:
+        value = getattr(importlib.import_module(_MODULE[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'corpusflow' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+__all__ = [
+    "DOCUMENT_COLUMNS",
+    "LOCATION_COLUMNS",
+    "QUARANTINE",
+    "ROW",
+    "SKIPPED",
+    "BatchWriter",
+    "Composite",
+    "ConfigError",
+    "CorpusflowError",
+    "CorruptShardError",
+    "Exchange",
+    "FileRange",
+    "FileSource",
+    "Filter",
+    "Part",
+    "Phase",
+    "PhaseInputs",
+    "PhaseTask",
+    "PlanDriftError",
+    "Published",
+    "Resources",
+    "RetryableError",
+    "Rule",
+    "RunFailedError",
+    "Sandbox",
+    "Score",
+    "Sink",
+    "Source",
+    "Split",
+    "Stage",
+    "StageError",
+    "Storage",
+    "Transform",
+    "__version__",
+    "check_stage",
+    "document_id",
+    "document_score",
+    "id_hashes",
+    "param",
+    "storage_for",
+]

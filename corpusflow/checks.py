@@ -1,0 +1,223 @@
+"""The stage contract as executable checks: `check_stage(stage)` holds any stage against it, ours or a stranger's.
+
+Asserts, without being told what the stage does: same output twice; an empty batch; null text; *cutting a batch anywhere
+changes nothing*; reads only `reads`; returns exactly `adds`; same number of rows; picklable; parameters survive YAML.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import yaml
+
+from corpusflow import registry
+from corpusflow.build import build_stage
+from corpusflow.errors import StageError
+from corpusflow.rules import evaluate
+from corpusflow.schema import DOCUMENT_COLUMNS, QUARANTINE, empty_batch, is_signal
+from corpusflow.stage import Composite, Filter, Score, Source, Stage, Transform, parameters, require_columns
+
+#: Texts that have broken text stages: empty, blank, one character, every script, no spaces, long lines, combining marks.
+SAMPLE_TEXTS: Final[tuple[str | None, ...]] = (
+    "The river rose in the night, and by morning the lower road was under water. Nobody had expected it so soon.\n"
+    'Farmers moved their sheep to the hill; the school stayed closed. "We have seen worse," said the miller.',
+    None,
+    "",
+    " \n\t\n ",
+    "x",
+    "昨夜河水上涨，清晨时低处的道路已被淹没。村民们把羊群赶到山坡上，学校停课一天。老磨坊主说：“比这更大的水我也见过。”",
+    "昨夜河水上漲，清晨時低處的道路已被淹沒。村民們把羊群趕到山坡上，學校停課一天。",
+    "Der Fluss stieg in der Nacht. Am Morgen stand die untere Straße unter Wasser, und die Schule blieb geschlossen.",
+    "川の水が夜のうちに増え、朝には低い道が水に沈んでいた。学校は休みになった。",
+    "Река поднялась ночью, и к утру нижняя дорога оказалась под водой. Школа была закрыта.",
+    "ارتفع النهر في الليل وغمرت المياه الطريق المنخفض في الصباح.",
+    "แม่น้ำเอ่อขึ้นในเวลากลางคืน และถนนสายล่างจมอยู่ใต้น้ำในตอนเช้า",
+    "buy now " * 200,
+    "- one\n- two\n* three\n• four\n...\n…\n",
+    "a" * 3_000,
+    "é̂̃" * 40 + "\u200b\u200d👩‍👩‍👧‍👦\ufeff",
+    "1234567890 +44 20 7946 0000 someone@example.org 192.0.2.1 {}[]<>|\\",
+    "CAPS AND MORE CAPS!!! 100% FREE\r\nlast line without end",
+    "line one\n\n\nline one\n\nline two\nline two\nline two\n",
+    "\x00\x01\x1b[0m\x7f\u0085\u2028\u2029end",
+)
+_LANGUAGES: Final = ("en", None, "und", "und", "en", "zh", "zh", "de", "ja", "ru", "ar", "th", "en", "en", "en")
+
+
+def check_stage(stage: Stage, *, examples: pa.RecordBatch | None = None) -> None:
+    """Hold one stage against the contract.
+
+    Args:
+        stage: an instance with its parameters. A Source must be given paths that exist; Exchanges and Sinks are checked by
+            running them (see `corpusflow.checks_run.check_barrier`).
+        examples: documents to try it on besides the built-in ones; columns the stage reads must be among them.
+
+    Raises:
+        StageError: the first clause it breaks.
+    """
+    name = type(stage).__qualname__
+    _check_parameters(name, stage)
+    if isinstance(stage, Composite):
+        for part in stage.expand():
+            if isinstance(part, Composite):
+                raise StageError(f"{name} expands to another Composite, {type(part).__qualname__}")
+            check_stage(part, examples=examples)
+    elif isinstance(stage, Source):
+        _check_source(name, stage)
+    elif isinstance(stage, Filter):
+        _check_filter(name, stage)
+    elif isinstance(stage, (Score, Transform)):
+        run = stage.score if isinstance(stage, Score) else stage.transform
+        for batch in [sample_batch(stage), *([examples.select(list(stage.inputs()))] if examples is not None else [])]:
+            _check_batches(name, stage, run, batch)
+
+
+def sample_batch(stage: Stage) -> pa.RecordBatch:
+    """A batch of `stage.inputs()` made of SAMPLE_TEXTS; signals it reads get values of their declared type."""
+    n = len(SAMPLE_TEXTS)
+    arrays = []
+    for column in stage.inputs():
+        kind = _type_of(column)
+        if column == "text":
+            values: Sequence[object] = SAMPLE_TEXTS
+        elif column == "raw":
+            values = [None if t is None else f"<html><body><p>{t}</p></body></html>".encode() for t in SAMPLE_TEXTS]
+        elif column == "content_type":
+            values = ["text/html; charset=utf-8"] * n
+        elif column == "id":
+            values = [f"check/a.jsonl#{i}" for i in range(n)]
+        elif column == "url":
+            values = [f"https://www.example.org/{i}?q={i}" if i % 5 else None for i in range(n)]
+        elif column == "meta":
+            values = ['{"a": 1}' if i % 3 else None for i in range(n)]
+        elif column == "language.code":
+            values = [_LANGUAGES[i % len(_LANGUAGES)] for i in range(n)]
+        elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            values = [None if i == 3 else i for i in range(n)]
+        elif pa.types.is_boolean(kind):
+            values = [bool(i % 2) for i in range(n)]
+        else:
+            values = [None] * n
+        arrays.append(pa.array(values, kind))
+    return pa.RecordBatch.from_arrays(arrays, names=list(stage.inputs()))
+
+
+def _type_of(column: str) -> pa.DataType:
+    if column in DOCUMENT_COLUMNS:
+        return DOCUMENT_COLUMNS[column]
+    if is_signal(column) and (found := registry.score_for(column)) is not None:
+        _, cls, i = found
+        stage = cls()
+        part = stage.expand()[i] if isinstance(stage, Composite) else stage
+        return part.outputs()[column]
+    return pa.string() if not is_signal(column) else pa.float64()
+
+
+def _check_parameters(name: str, stage: Stage) -> None:
+    try:
+        again = pickle.loads(pickle.dumps(stage))
+    except Exception as e:
+        raise StageError(f"{name} cannot be pickled: {e}", hint="keep parameters plain; load models in open()") from e
+    if again != stage:
+        raise StageError(f"{name} is not equal to its pickled copy")
+    given = parameters(stage)
+    plain = yaml.safe_load(yaml.safe_dump(_plain(given)))
+    if build_stage(name, type(stage), plain) != stage:
+        raise StageError(
+            f"parameters of {name} do not survive YAML: {given}", hint="use str, int, float, bool, tuples, dicts"
+        )
+    for key, f in type(stage).__dataclass_fields__.items():
+        if "doc" not in f.metadata:
+            raise StageError(
+                f"parameter {key} of {name} is not declared with param(…)", hint=f"{key}: … = param(default, doc='…')"
+            )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _check_batches(
+    name: str, stage: Stage, run: Callable[[pa.RecordBatch], pa.RecordBatch], batch: pa.RecordBatch
+) -> None:
+    whole = run(batch)
+    require_columns(name, whole.schema, stage.outputs())
+    if whole.num_rows != batch.num_rows:
+        raise StageError(f"{name} returned {whole.num_rows} rows for {batch.num_rows}", hint="rows leave by rules only")
+    if not run(batch).equals(whole):
+        raise StageError(
+            f"{name} gave another result for the same batch", hint="no state between batches, no unseeded randomness"
+        )
+    empty = run(empty_batch(batch.schema))
+    require_columns(name, empty.schema, stage.outputs())
+    if empty.num_rows:
+        raise StageError(f"{name} returned {empty.num_rows} rows for an empty batch")
+    for cuts in _cuts(batch.num_rows):
+        pieces = [run(_copy(batch, a, b)) for a, b in zip(cuts, cuts[1:], strict=False)]
+        if not _same(pieces, whole):
+            raise StageError(
+                f"{name} depends on where a batch is cut (at {list(cuts[1:-1])[:6]})",
+                hint="each row's result may depend on that row alone",
+            )
+    order = list(range(batch.num_rows))[::-1]
+    if not run(batch.take(pa.array(order))).equals(whole.take(pa.array(order))):
+        raise StageError(f"{name} depends on the order of rows in a batch")
+
+
+def _cuts(n: int) -> Iterator[list[int]]:
+    yield list(range(n + 1))
+    for k in (1, n // 2, n - 1):
+        if 0 < k < n:
+            yield [0, k, n]
+
+
+def _copy(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+    """A slice with buffers of its own in one case and with an offset in the other: both occur in a run."""
+    piece = batch.slice(start, end - start)
+    return piece if start % 2 else piece.take(pa.array(range(end - start)))
+
+
+def _same(pieces: Sequence[pa.RecordBatch], whole: pa.RecordBatch) -> bool:
+    names = [n for n in whole.schema.names if n != QUARANTINE]
+    if {QUARANTINE} & set(whole.schema.names):
+        names.append(QUARANTINE)
+    table = pa.Table.from_batches([p.select(names) for p in pieces]).combine_chunks()
+    return bool(table.equals(pa.Table.from_batches([whole.select(names)])))
+
+
+def _check_filter(name: str, stage: Filter) -> None:
+    rules = stage.rules()
+    reasons = [r.reason for r in rules]
+    if len(set(reasons)) != len(reasons):
+        raise StageError(f"{name} uses a drop reason twice: {sorted(reasons)}")
+    for reason in reasons:
+        if not reason.replace("_", "").isalnum() or reason != reason.lower():
+            raise StageError(f"{name}: drop reason {reason!r} is not snake_case")
+    batch = sample_batch(stage)
+    columns = {c: batch.column(c) for c in batch.schema.names}
+    verdict = evaluate(rules, columns, batch.num_rows)
+    if int(verdict.kept.sum()) + int((verdict.first >= 0).sum()) != batch.num_rows:
+        raise StageError(f"{name}: kept + dropped is not the number of rows")
+
+
+def _check_source(name: str, stage: Source) -> None:
+    seen: set[str] = set()
+    for split in stage.splits():
+        first = list(stage.read(split))
+        again = list(stage.read(split))
+        if not pa.Table.from_batches(first).equals(pa.Table.from_batches(again)) if first else again:
+            raise StageError(f"{name} read the same split differently the second time")
+        for batch in first:
+            if "id" not in batch.schema.names:
+                raise StageError(f"{name} yielded a batch without ids")
+            for value in batch.column("id").to_pylist():
+                if value is None or value in seen:
+                    raise StageError(f"{name} gave the id {value!r} twice")
+                seen.add(value)

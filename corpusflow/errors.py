@@ -1,0 +1,71 @@
+"""Every error corpusflow raises on purpose, named by what happens next.
+
+    CorpusflowError
+    ├── ConfigError          the user edits the config or the command; printed without a traceback, exit 2
+    ├── PlanDriftError       the run folder, its inputs or its libraries are not those of the plan; exit 3
+    ├── StageError           a stage broke its contract or failed on a shard; the shard fails, the run stops; exit 1
+    ├── CorruptShardError    a committed file does not match its record; `corpusflow verify` names it; exit 4
+    ├── RunFailedError       a run ended without its result (too much quarantine, nothing left, failed shards); exit 1
+    └── RetryableError       storage or network; the executor tries the task again
+
+A message says what went wrong, where, what was found and what was expected; `hint` is what to type or edit.
+"""
+
+from __future__ import annotations
+
+
+class CorpusflowError(Exception):
+    """Base of all errors raised on purpose.
+
+    Args:
+        message: what went wrong, where, what was got and what was expected.
+        hint: the edit or the command that mends it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions cross process borders (Ray, sandbox); keyword arguments are lost by the default reduce.
+        return (_rebuild, (type(self), self.message, self.hint))
+
+
+def _rebuild(kind: type[CorpusflowError], message: str, hint: str | None) -> CorpusflowError:
+    return kind(message, hint=hint)
+
+
+class ConfigError(CorpusflowError, ValueError):
+    """The config, a parameter or the command line must be edited."""
+
+    exit_code = 2
+
+
+class PlanDriftError(CorpusflowError):
+    """The run folder, its inputs or the installed libraries differ from what was planned."""
+
+    exit_code = 3
+
+
+class StageError(CorpusflowError):
+    """A stage broke its contract, or raised on a whole batch."""
+
+
+class CorruptShardError(CorpusflowError):
+    """A committed file does not match its commit record."""
+
+    exit_code = 4
+
+
+class RunFailedError(CorpusflowError):
+    """The run cannot give its result: too many quarantined documents, no document left, or failed shards."""
+
+
+class RetryableError(CorpusflowError):
+    """A passing fault of storage or network; the same task may succeed when tried again."""

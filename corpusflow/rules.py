@@ -1,0 +1,220 @@
+"""Rules: thresholds on columns, the only way a document is ever dropped.
+
+Reads signal columns; promises that a verdict depends on nothing else, so that any threshold can be tried again without
+the text. A rule states what a *kept* document satisfies; `reason` names what is wrong with one that does not.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpusflow.errors import ConfigError
+
+Op = Literal[">=", "<=", ">", "<", "==", "!=", "in", "not in", "is null", "not null"]
+Scalar = int | float | str | bool
+Threshold = Scalar | tuple[Scalar, ...] | Mapping[str, Scalar | None] | None
+
+_COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+OTHERWISE: Final = "*"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One threshold.
+
+    Args:
+        reason: short snake_case name of what is wrong with a document that fails, e.g. ``gopher_few_words``.
+        column: the signal it looks at.
+        op: how the signal is held against `value`; a kept document satisfies it.
+        value: a number or string; for `in` / `not in` a tuple; with `by` a table from that column's value to a number,
+            ``"*"`` for all others, None for "not applicable".
+        per: divide `column` by this column first (one IEEE division; signals are stored as counts). Where it is 0 the
+            rule is not applicable.
+        by: the column whose value picks the threshold from the table, e.g. ``language.code``.
+
+    A null signal is *not applicable*: the rule passes and the case is counted.
+    """
+
+    reason: str
+    column: str
+    op: Op
+    value: Threshold = None
+    per: str | None = None
+    by: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.op in ("in", "not in") and not isinstance(self.value, tuple):
+            raise ConfigError(f"rule {self.reason}: '{self.op}' needs a tuple of values, got {self.value!r}")
+        if self.by is not None and not isinstance(self.value, Mapping):
+            raise ConfigError(f"rule {self.reason}: by={self.by!r} needs a table of values, got {self.value!r}")
+        if self.by is None and isinstance(self.value, Mapping):
+            raise ConfigError(f"rule {self.reason}: a table of values needs `by`, the column that picks from it")
+        if self.per is not None and self.op not in _COMPARE:
+            raise ConfigError(f"rule {self.reason}: '{self.op}' cannot be used with `per`")
+
+    def columns(self) -> tuple[str, ...]:
+        """Columns the verdict depends on."""
+        return tuple(dict.fromkeys(c for c in (self.column, self.per, self.by) if c is not None))
+
+    def signal(self) -> str:
+        """What is compared, for people: ``quality.hashes / quality.words``."""
+        return self.column if self.per is None else f"{self.column} / {self.per}"
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON form; it is what the fingerprint of a Filter is made of."""
+        value: Any = self.value
+        if isinstance(value, Mapping):
+            value = dict(value)
+        elif isinstance(value, tuple):
+            value = list(value)
+        return {
+            "reason": self.reason,
+            "column": self.column,
+            "op": self.op,
+            "value": value,
+            "per": self.per,
+            "by": self.by,
+        }
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> Rule:
+        """Inverse of `as_data`."""
+        value = data["value"]
+        return Rule(
+            reason=data["reason"],
+            column=data["column"],
+            op=data["op"],
+            value=tuple(value) if isinstance(value, list) else value,
+            per=data["per"],
+            by=data["by"],
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a list of rules says of n rows.
+
+    Attributes:
+        first: int16 array (n,): position of the first rule that fails, -1 where all pass.
+        fails: bool array (rules, n): every rule on its own.
+        inapplicable: int64 array (rules,): rows on which a rule could not be applied (and so passed).
+    """
+
+    first: np.ndarray
+    fails: np.ndarray
+    inapplicable: np.ndarray
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Bool array (n,)."""
+        return self.first < 0
+
+
+def evaluate(rules: Sequence[Rule], columns: Mapping[str, pa.Array], rows: int) -> Verdict:
+    """Hold `rows` rows of `columns` against each rule."""
+    first = np.full(rows, -1, np.int16)
+    fails = np.zeros((len(rules), rows), np.bool_)
+    inapplicable = np.zeros(len(rules), np.int64)
+    for i, rule in enumerate(rules):
+        passed, applicable = _hold(rule, columns, rows)
+        fails[i] = applicable & ~passed
+        inapplicable[i] = rows - int(applicable.sum())
+        first[(first < 0) & fails[i]] = i
+    return Verdict(first, fails, inapplicable)
+
+
+def _hold(rule: Rule, columns: Mapping[str, pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """(passed, applicable), bool arrays of shape (rows,)."""
+    column = columns[rule.column]
+    if rule.op in ("is null", "not null"):
+        null = _numpy(column.is_null())
+        return (null if rule.op == "is null" else ~null), np.ones(rows, np.bool_)
+    applicable = ~_numpy(column.is_null())
+    if rule.op in ("in", "not in"):
+        member = _numpy(pc.is_in(column, value_set=pa.array(rule.value, column.type)))
+        return (member if rule.op == "in" else ~member), applicable
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        compared = pc.call_function({"==": "equal", "!=": "not_equal"}[rule.op], [column, pa.scalar(rule.value)])
+        return _numpy(compared.fill_null(False)), applicable
+    signal = _numbers(column)
+    if rule.per is not None:
+        denominator = _numbers(columns[rule.per])
+        applicable &= denominator > 0
+        signal = np.divide(signal, denominator, out=np.zeros(rows), where=denominator > 0)
+    threshold: Any = rule.value
+    if rule.by is not None:
+        threshold, known = _table(rule, columns[rule.by], rows)
+        applicable &= known
+    return _COMPARE[rule.op](signal, threshold), applicable
+
+
+def _table(rule: Rule, keys: pa.Array, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Thresholds picked from the rule's table by `keys`, and where there is one; shapes (rows,)."""
+    if not isinstance(rule.value, Mapping):
+        raise ConfigError(f"rule {rule.reason}: by={rule.by!r} needs a table of values, got {rule.value!r}")
+    encoded = keys.dictionary_encode()
+    picked = [rule.value.get(str(k), rule.value.get(OTHERWISE)) for k in encoded.dictionary.to_pylist()]
+    values = np.array([0.0 if p is None else float(p) for p in picked] + [0.0])
+    known = np.array([p is not None for p in picked] + [False])
+    index = _numpy(encoded.indices.fill_null(len(picked)))
+    return values[index], known[index]
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    """The column as float64, nulls as NaN-free zeros (callers mask them)."""
+    return _numpy(column.cast(pa.float64(), safe=False).fill_null(0.0))
+
+
+def _numpy(array: pa.Array) -> np.ndarray:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    out: np.ndarray = array.to_numpy(zero_copy_only=False)
+    return out
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule held against one document; `threshold` is the number picked from the rule's table, if it has one."""
+
+    rule: Rule
+    value: Scalar | None
+    threshold: Threshold
+    passed: bool
+    applicable: bool
+
+
+def explain(rules: Iterable[Rule], row: Mapping[str, Any]) -> list[Finding]:
+    """Every rule beside the value a document has, the row given as column -> Python value."""
+    findings = []
+    for rule in rules:
+        columns = {c: pa.array([row.get(c)]) for c in rule.columns()}
+        columns = {c: a.cast(pa.int64()) if pa.types.is_null(a.type) else a for c, a in columns.items()}
+        passed, applicable = _hold(rule, columns, 1) if _typed(rule, row) else (np.ones(1, bool), np.zeros(1, bool))
+        value, threshold = row.get(rule.column), rule.value
+        if rule.per is not None:
+            per = row.get(rule.per)
+            value = value / per if value is not None and per else None
+        if rule.by is not None and isinstance(rule.value, Mapping):
+            threshold = rule.value.get(str(row.get(rule.by)), rule.value.get(OTHERWISE))
+        ok = bool(passed[0]) or not bool(applicable[0])
+        findings.append(Finding(rule, value, threshold, ok, bool(applicable[0])))
+    return findings
+
+
+def _typed(rule: Rule, row: Mapping[str, Any]) -> bool:
+    """Whether the row has what the rule compares; null tests always apply."""
+    return rule.op in ("is null", "not null") or row.get(rule.column) is not None
