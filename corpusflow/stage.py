@@ -108,6 +108,10 @@ class Stage(ABC):
             _OPENED[key] = self.open()
         return _OPENED[key]
 
+    def facts(self) -> Mapping[str, Any]:
+        """Small JSON values about the columns it adds, for the manifests of Sinks (tokenizer digest, eos id)."""
+        return {}
+
     def warm(self) -> None:  # noqa: B027 - most stages compile nothing
         """Compile kernels. Called once in the driver before workers start, so that they find the compiled code."""
 
@@ -220,6 +224,7 @@ class Part:
     path: str
     size: int
     rows: int
+    digest: str = ""  # xxh3-128, 32 hex digits, as in the commit record
 
 
 class PhaseInputs(ABC):
@@ -250,6 +255,10 @@ class PhaseInputs(ABC):
     @abstractmethod
     def info(self, phase: str) -> Mapping[int, Mapping[str, Any]]:
         """Per task of an earlier phase, what it noted with `PhaseTask.note`."""
+
+    def facts(self, column: str) -> Mapping[str, Any]:
+        """What the stage that adds `column` says of it (`Stage.facts`); empty where no stage of the plan adds it."""
+        return {}
 
     @abstractmethod
     def open(self, part: Part) -> IO[bytes]:
