@@ -6,6 +6,7 @@ changes nothing*; reads only `reads`; returns exactly `adds`; same number of row
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -129,10 +130,10 @@ def _check_parameters(name: str, stage: Stage) -> None:
         raise StageError(
             f"parameters of {name} do not survive YAML: {given}", hint="use str, int, float, bool, tuples, dicts"
         )
-    for key, f in type(stage).__dataclass_fields__.items():
+    for f in dataclasses.fields(stage):
         if "doc" not in f.metadata:
             raise StageError(
-                f"parameter {key} of {name} is not declared with param(…)", hint=f"{key}: … = param(default, doc='…')"
+                f"parameter {f.name} of {name} is not declared with param(…)", hint=f"{f.name}: … = param(default, doc='…')"
             )
 
 
