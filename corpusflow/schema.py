@@ -90,7 +90,7 @@ def id_hashes(ids: pa.Array, seed: int = 0) -> np.ndarray:
     out = np.empty((len(ids), 2), np.uint64)
     digest = xxhash.xxh3_128_intdigest
     low = (1 << 64) - 1
-    for i, value in enumerate(ids.to_pylist()):
+    for i, value in enumerate(ids.cast(pa.binary()).to_pylist()):
         h = digest(value, seed)
         out[i, 0] = h >> 64
         out[i, 1] = h & low
