@@ -1,0 +1,153 @@
+"""The seeded global order of documents, as sorted runs and ranged reads of them.
+
+Two phases. "sort": each task reads one shard's survivors and writes them ordered by the seeded 128-bit hash of their id, one
+run per split. "write": each task makes one output file, which covers an equal range of the hash, from the row groups of all
+runs that hold that range. So the order depends on ids and the seed alone; memory is bounded by one shard in the first phase
+and by one output file in the second; and no phase makes (shards x files) objects.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpusflow import Part, PhaseInputs, PhaseTask, id_hashes
+
+SORT: Final = "sort"
+WRITE: Final = "write"
+SPLITS: Final = ("train", "validation")
+
+#: A document's split must not change with the run's seed, nor follow the order: its hash has a seed of its own.
+_SPLIT_SEED: Final = 0x73706C6974
+_HASHES: Final = 1 << 64
+_KEYS: Final = ("_key_high", "_key_low")
+#: Rows handed to a writer at a time.
+_BLOCK_ROWS: Final = 4_096
+
+Measure = Callable[[pa.RecordBatch], np.ndarray]
+
+
+def split_of(ids: pa.Array, validation: float) -> np.ndarray:
+    """Position in SPLITS of each id, int8 array (n,). A larger `validation` only ever moves documents out of train."""
+    if validation <= 0.0:
+        return np.zeros(len(ids), np.int8)
+    below = min(int(validation * _HASHES), _HASHES - 1)
+    return (id_hashes(ids, _SPLIT_SEED)[:, 0] < np.uint64(below)).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """Output file number `index` of `count` of a split: hashes [first, last)."""
+
+    split: str
+    index: int
+    count: int
+
+    @property
+    def stem(self) -> str:
+        """`train-00000-of-00004`."""
+        return f"{self.split}-{self.index:05d}-of-{self.count:05d}"
+
+    @property
+    def first(self) -> int:
+        return self.index * _HASHES // self.count
+
+    @property
+    def last(self) -> int:
+        return (self.index + 1) * _HASHES // self.count
+
+
+def write_runs(task: PhaseTask, columns: Sequence[str], measure: Measure, validation: float, target: int) -> None:
+    """The "sort" phase's task: one sorted run per split, with documents and size noted.
+
+    Args:
+        task: of a phase with one task per shard.
+        columns: what the output needs, `id` among them.
+        measure: size of each row of a batch (tokens, bytes), int64 array; rows of size 0 are left out and counted.
+        validation: share of documents in the second split.
+        target: size of one output file; row groups are cut so that an output file needs about one of each run.
+    """
+    batches = list(task.survivors(task.shards[task.index], columns))
+    note: dict[str, tuple[int, int]] = {}
+    if batches:
+        table = pa.Table.from_batches(batches).drop_columns(["row"]).combine_chunks()
+        size = np.concatenate([measure(b) for b in batches])
+        task.count("empty_documents", int((size == 0).sum()))
+        keys = id_hashes(table.column("id"), task.seed)
+        splits = split_of(table.column("id"), validation)
+        files = max(1, math.ceil(int(size.sum()) * len(task.shards) / target))
+        for i, split in enumerate(SPLITS):
+            rows = np.flatnonzero((splits == i) & (size > 0))
+            if not len(rows):
+                continue
+            order = rows[np.lexsort((keys[rows, 1], keys[rows, 0]))]
+            _write_run(task, split, table, keys, order, max(64, min(65_536, len(rows) // files)))
+            note[split] = (len(rows), int(size[rows].sum()))
+    task.note(**note)
+
+
+def _write_run(
+    task: PhaseTask, split: str, table: pa.Table, keys: np.ndarray, order: np.ndarray, group_rows: int
+) -> None:
+    schema = pa.schema([*[pa.field(k, pa.uint64()) for k in _KEYS], *table.schema])
+    with task.parquet(f"{split}.parquet", schema, row_group_rows=group_rows) as writer:
+        for start in range(0, len(order), _BLOCK_ROWS):
+            rows = order[start : start + _BLOCK_ROWS]
+            columns = [pa.array(keys[rows, 0]), pa.array(keys[rows, 1]), *table.take(pa.array(rows)).columns]
+            writer.write(pa.table(columns, schema=schema))
+
+
+def output_files(inputs: PhaseInputs, target: int) -> list[OutputFile]:
+    """The files of the "write" phase in order, from what the "sort" tasks noted."""
+    files = []
+    for split in SPLITS:
+        noted = [info[split] for info in inputs.info(SORT).values() if split in info]
+        if noted:
+            count = max(1, math.ceil(sum(size for _, size in noted) / target))
+            files += [OutputFile(split, k, count) for k in range(count)]
+    return files
+
+
+def ordered(task: PhaseTask, output: OutputFile) -> Iterator[pa.RecordBatch]:
+    """The rows of an output file in order, in batches; columns as the runs have them, without the keys."""
+    pieces = [
+        p for part in task.parts(SORT) if part.name == f"{output.split}.parquet" for p in _range(task, part, output)
+    ]
+    if not pieces:
+        return
+    # take() joins a column's chunks at every call, so they are joined once here
+    table = pa.concat_tables(pieces).combine_chunks()
+    del pieces
+    high, low = (table.column(k).to_numpy() for k in _KEYS)
+    order = np.lexsort((low, high))
+    payload = table.drop_columns(list(_KEYS))
+    for start in range(0, len(order), _BLOCK_ROWS):
+        yield from payload.take(pa.array(order[start : start + _BLOCK_ROWS])).to_batches()
+
+
+def _range(task: PhaseTask, part: Part, output: OutputFile) -> Iterator[pa.Table]:
+    """The rows of a run whose hash lies in the file's range."""
+    with task.open(part) as stream:
+        metadata = pq.read_metadata(stream)
+    groups = [g for g in range(metadata.num_row_groups) if _overlaps(metadata.row_group(g).column(0).statistics, output)]
+    for g in groups:
+        table = task.read_parquet(part, row_groups=[g])
+        high = table.column(_KEYS[0]).to_numpy()
+        # runs are sorted, so the range is a slice
+        first = int(np.searchsorted(high, np.uint64(output.first), "left"))
+        last = len(high) if output.last >= _HASHES else int(np.searchsorted(high, np.uint64(output.last), "left"))
+        if last > first:
+            yield table.slice(first, last - first)
+
+
+def _overlaps(statistics: pq.Statistics | None, output: OutputFile) -> bool:
+    """Whether a row group may hold hashes of the file's range; without statistics it may."""
+    if statistics is None or not statistics.has_min_max:
+        return True
+    return bool(statistics.max >= output.first and statistics.min < output.last)

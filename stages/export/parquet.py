@@ -1,0 +1,133 @@
+"""The clean corpus as Parquet, for whatever reads Parquet: datasets, Spark, DuckDB, Ray Data, another run.
+
+Reads the columns it is told to write; writes `train-00000-of-00012.parquet` (zstd, page checksums, row groups of at most
+16,384 rows and about 64 MB), the same for `validation`, and `manifest.json`. Documents stay in shard order unless `shuffle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpusflow import ConfigError, Phase, PhaseInputs, PhaseTask, Published, Sink, param
+
+from ._publish import published
+from ._row_groups import RowGroupWriter
+from ._shuffle import SORT, SPLITS, WRITE, ordered, output_files, split_of, write_runs
+
+_COUNT: Final = "count"
+#: What a row is reckoned at besides its strings, so that documents without text still fill files.
+_ROW_BYTES: Final = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parquet(Sink):
+    """The clean corpus as Parquet files."""
+
+    version: ClassVar[int] = 1
+
+    columns: tuple[str, ...] = param(
+        ("id", "url", "source", "date", "text", "language.code"),
+        doc="Columns to write, in this order: document columns and signals, tokenize.tokens among them if wanted.",
+    )
+    shuffle: bool = param(False, doc="Order documents by a seeded hash of their id, over all shards.")
+    validation: float = param(0.0, doc="Share of documents, picked by a hash of the id, that go to validation files.")
+    file_bytes: int = param(1 << 30, doc="Bytes per file before compression, about.")
+    compression_level: int = param(3, doc="Of zstd, 1 (fast) to 22 (small).")
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.validation < 1.0:
+            raise ConfigError(f"validation must be at least 0 and below 1, got {self.validation}")
+        if "id" not in self.columns:
+            raise ConfigError("export.parquet needs id among its columns", hint="columns: [id, …]")
+        if self.file_bytes < 1:
+            raise ConfigError(f"file_bytes must be positive, got {self.file_bytes}")
+
+    def inputs(self) -> tuple[str, ...]:
+        return self.columns
+
+    def phases(self) -> tuple[Phase, ...]:
+        if self.shuffle:
+            return (Phase(SORT, self._sort), Phase(WRITE, self._write_ordered, self._file_count))
+        return (Phase(_COUNT, self._count), Phase(WRITE, self._write_group, lambda inputs: len(self._groups(inputs))))
+
+    def publish(self, inputs: PhaseInputs) -> Published:
+        header = {"columns": list(self.columns), "shuffled": self.shuffle, "validation": self.validation}
+        return published(inputs, "parquet", header)
+
+    def _sort(self, task: PhaseTask) -> None:
+        write_runs(task, self.columns, row_bytes, self.validation, self.file_bytes)
+
+    def _file_count(self, inputs: PhaseInputs) -> int:
+        return len(output_files(inputs, self.file_bytes))
+
+    def _write_ordered(self, task: PhaseTask) -> None:
+        output = output_files(task, self.file_bytes)[task.index]
+        self._write(task, output.split, ordered(task, output))
+
+    def _count(self, task: PhaseTask) -> None:
+        """Bytes of one shard, so that small shards can share a file."""
+        read = [c for c in self.columns if c in ("id", "text")]
+        size = sum(int(row_bytes(b).sum()) for b in task.survivors(task.shards[task.index], read))
+        task.note(bytes=size)
+
+    def _groups(self, inputs: PhaseInputs) -> list[list[int]]:
+        """Positions of neighbouring shards that make one file together: a file ends with the shard that fills it."""
+        groups: list[list[int]] = []
+        size = self.file_bytes
+        for task, info in sorted(inputs.info(_COUNT).items()):
+            if not info["bytes"]:
+                continue
+            if size >= self.file_bytes:
+                groups.append([])
+                size = 0
+            groups[-1].append(task)
+            size += info["bytes"]
+        return groups
+
+    def _write_group(self, task: PhaseTask) -> None:
+        shards = [task.shards[position] for position in self._groups(task)[task.index]]
+        for i, split in enumerate(SPLITS):
+            if i == 0 or self.validation > 0.0:
+                self._write(task, split, self._of_split(task, shards, i))
+
+    def _of_split(self, task: PhaseTask, shards: list[int], split: int) -> Iterator[pa.RecordBatch]:
+        for shard in shards:
+            for batch in task.survivors(shard, self.columns):
+                rows = np.flatnonzero(split_of(batch.column("id"), self.validation) == split)
+                yield batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+
+    def _write(self, task: PhaseTask, split: str, batches: Iterable[pa.RecordBatch]) -> None:
+        filled = (b.select(list(self.columns)) for b in batches if b.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return
+        with task.file(f"{split}.parquet") as stream:
+            writer = RowGroupWriter(stream, first.schema, compression_level=self.compression_level)
+            writer.write(first, row_bytes(first))
+            for batch in filled:
+                writer.write(batch, row_bytes(batch))
+            writer.close()
+        noted: dict[str, Any] = {"documents": writer.rows, "bytes": writer.bytes}
+        task.note(**{split: noted})
+
+
+def row_bytes(batch: pa.RecordBatch) -> np.ndarray:
+    """About what each row takes, int64 array (n,): its strings and lists, and a little. Never 0."""
+    total = np.full(batch.num_rows, _ROW_BYTES, np.int64)
+    for column in batch.columns:
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            total += pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        elif pa.types.is_list(kind):
+            width = kind.value_type.bit_width // 8
+            total += width * column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return total
+
+
+STAGE = Parquet

@@ -1,0 +1,157 @@
+"""What every tokenizer stage shares: the column it adds, its width, and where documents begin and end.
+
+Reads `text`; adds `tokenize.tokens`, a list of token ids per document: begin token (if asked for), the tokenizer's own ids
+of the whole text, end token (if asked for). A null text gives a null list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from corpusflow import ConfigError, Score, param, storage_for
+
+TOKENS: Final = "tokenize.tokens"
+
+#: Megatron-LM reads a file as uint16 if and only if the vocabulary is smaller than this, so nothing else is safe for it.
+UINT16_BELOW: Final = 65_500
+
+
+def token_type(largest_id: int) -> pa.DataType:
+    """uint16 where all ids, added tokens included, are below Megatron's limit; uint32 otherwise."""
+    return pa.uint16() if largest_id < UINT16_BELOW else pa.uint32()
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a tokenizer file says of its ids. `largest_id` counts added tokens; an id is None where there is no such token."""
+
+    largest_id: int
+    bos: int | None
+    eos: int | None
+    unk: int | None
+    pad: int | None
+    sha256: str
+
+
+class Encoder(Protocol):
+    """A loaded tokenizer."""
+
+    def encode(self, text: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
+        """Token ids of each text (nulls as empty), without begin and end tokens.
+
+        Returns:
+            (offsets, ids): int64 array (n + 1,) and an unsigned or int32 array (offsets[n],).
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenScore(Score):
+    """Base of the tokenizer stages."""
+
+    model: str = param(doc="Tokenizer file; its SHA-256 is in the fingerprint and in every manifest.", model="")
+    add_bos: bool = param(True, doc="Begin each document with the tokenizer's begin token.")
+    add_eos: bool = param(True, doc="End each document with the tokenizer's end token.")
+
+    survivors_only: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ("text",)
+
+    @abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """Ids of the tokenizer file; cheap, for it is asked in the driver too."""
+
+    def outputs(self) -> Mapping[str, pa.DataType]:
+        return {TOKENS: pa.list_(token_type(self.vocabulary().largest_id))}
+
+    def facts(self) -> Mapping[str, Any]:
+        """What a trainer must know of the ids, for the manifests of Sinks."""
+        v = self.vocabulary()
+        return {
+            "tokenizer_sha256": v.sha256,
+            "vocabulary_size": v.largest_id + 1,
+            "bos_id": v.bos,
+            "eos_id": v.eos,
+            "unk_id": v.unk,
+            "pad_id": v.pad,
+            "add_bos": self.add_bos,
+            "add_eos": self.add_eos,
+        }
+
+    def special(self) -> tuple[int | None, int | None]:
+        """Ids put before and after each document.
+
+        Raises:
+            ConfigError: asked for, but the tokenizer has none.
+        """
+        v = self.vocabulary()
+        for name, wanted, found in (("add_bos", self.add_bos, v.bos), ("add_eos", self.add_eos, v.eos)):
+            if wanted and found is None:
+                raise ConfigError(
+                    f"{self.model} has no {'begin' if name == 'add_bos' else 'end'} token",
+                    hint=f"set {name}: false, or use a tokenizer that defines one",
+                )
+        return (v.bos if self.add_bos else None), (v.eos if self.add_eos else None)
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        text = batch.column("text")
+        bos, eos = self.special()
+        offsets, ids = self.opened.encode(text)
+        value_type = self.outputs()[TOKENS].value_type
+        tokens = list_array(offsets, ids.astype(value_type.to_pandas_dtype(), copy=False), text, bos, eos)
+        return pa.RecordBatch.from_arrays([tokens], names=[TOKENS])
+
+
+def list_array(
+    offsets: np.ndarray, ids: np.ndarray, text: pa.Array, bos: int | None = None, eos: int | None = None
+) -> pa.ListArray:
+    """Ids as a list array with begin and end tokens around each document; null where the text is null.
+
+    Args:
+        offsets: int64 (n + 1,), where each document's ids start.
+        ids: (offsets[n],), of the array's final type.
+        text: the n documents the ids are of.
+        bos, eos: ids to add, or None.
+    """
+    valid = text.is_valid().to_numpy(zero_copy_only=False)
+    lengths = np.where(valid, np.diff(offsets), 0)
+    extra = (bos is not None) + (eos is not None)
+    starts = np.zeros(len(valid) + 1, np.int64)
+    np.cumsum(lengths + np.where(valid, extra, 0), out=starts[1:])
+    if extra:
+        out = np.empty(int(starts[-1]), ids.dtype)
+        shift = np.repeat(starts[:-1] - offsets[:-1] + (bos is not None), np.diff(offsets))
+        out[np.arange(len(ids)) + shift] = ids
+        if bos is not None:
+            out[starts[:-1][valid]] = bos
+        if eos is not None:
+            out[starts[1:][valid] - 1] = eos
+        ids = out
+    mask = None if valid.all() else pa.array(~valid)
+    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(ids), mask=mask)
+
+
+@lru_cache(maxsize=16)
+def _read(path: str, etag: str) -> tuple[bytes, str]:
+    data = storage_for(path).get(path)
+    return data, hashlib.sha256(data).hexdigest()
+
+
+def model_bytes(path: str) -> tuple[bytes, str]:
+    """A tokenizer file and its SHA-256, read once per process and version of the file.
+
+    Raises:
+        ConfigError: no such file.
+    """
+    try:
+        return _read(path, storage_for(path).stat(path).etag)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as e:
+        raise ConfigError(
+            f"tokenizer file {path} does not exist", hint="train one: corpusflow train tokenizer, or give a path"
+        ) from e
