@@ -1,0 +1,203 @@
+"""Run files: what one task of a shuffle writes for all tasks of the next phase, each of which reads one slice of it.
+
+A run holds segments. A segment is fixed-width records (rows of uint64 words) partitioned into buckets, an optional batch of
+further columns in the same row order, and an index of both. A reader that wants buckets [lo, hi) makes three small
+ranged reads and one large one, so M writers and R readers need M files, not M x R. Layout, all little-endian::
+
+    per segment:  records | per bucket: Arrow IPC stream (zstd) of the other columns
+    per segment:  index: int64 (buckets + 1, 2) record and byte offsets | uint64 (buckets, 2) xxh3-64 of each
+    directory:    int64 (segments, 6): words, buckets, records, where records start, where columns start, where the index is
+    trailer:      int64 segments | uint64 xxh3-64 of the directory | 8 bytes magic
+
+Every read verifies the checksums of the buckets it touches: a ranged read cannot be held against the digest of a file.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import IO, Final
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from corpusflow import CorruptShardError, Part, PhaseInputs
+
+_MAGIC: Final = b"CFRUN\x00\x00\x01"
+_TRAILER: Final = 24
+_DIRECTORY_ROW: Final = 48
+_IPC: Final = pa.ipc.IpcWriteOptions(compression="zstd")
+
+
+class RunWriter:
+    """Writes one run to a stream; `close` writes index and trailer.
+
+    Args:
+        stream: where to; not closed.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._at = 0
+        self._indexes: list[tuple[np.ndarray, np.ndarray]] = []
+        self._directory: list[list[int]] = []
+
+    def add(self, records: np.ndarray, offsets: np.ndarray, columns: pa.RecordBatch | None = None) -> None:
+        """Append a segment.
+
+        Args:
+            records: uint64 array of shape (n, words), by bucket.
+            offsets: int64 array of shape (buckets + 1,).
+            columns: further columns of the same n rows, or None.
+        """
+        buckets = len(offsets) - 1
+        places = np.zeros((buckets + 1, 2), np.int64)
+        sums = np.zeros((buckets, 2), np.uint64)
+        places[:, 0] = offsets
+        entry = [records.shape[1], buckets, len(records), self._at, 0, 0]
+        records = np.ascontiguousarray(records)
+        self._write(records.data.cast("B") if records.size else b"")
+        for b in range(buckets):
+            piece = records[offsets[b] : offsets[b + 1]]
+            sums[b, 0] = xxhash.xxh3_64_intdigest(piece.data.cast("B")) if piece.size else 0
+        entry[4] = self._at
+        for b in range(buckets):
+            if columns is not None and offsets[b + 1] > offsets[b]:
+                blob = _encode(columns.slice(int(offsets[b]), int(offsets[b + 1] - offsets[b])))
+                sums[b, 1] = xxhash.xxh3_64_intdigest(blob)
+                self._write(blob)
+            places[b + 1, 1] = self._at - entry[4]
+        self._indexes.append((places, sums))
+        self._directory.append(entry)
+
+    def close(self) -> None:
+        """Write the index; nothing can be added afterwards."""
+        for entry, (places, sums) in zip(self._directory, self._indexes, strict=True):
+            entry[5] = self._at
+            self._write(places.tobytes())
+            self._write(sums.tobytes())
+        directory = np.array(self._directory, np.int64).tobytes()
+        self._write(directory)
+        checksum = np.uint64(xxhash.xxh3_64_intdigest(directory))
+        self._write(np.int64(len(self._directory)).tobytes() + checksum.tobytes() + _MAGIC)
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._stream.write(data)
+        self._at += len(data)
+
+
+def _encode(batch: pa.RecordBatch) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema, options=_IPC) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+class Run:
+    """A committed run, opened for slices.
+
+    Raises:
+        CorruptShardError: the file is not a run, or a checksum of what is read does not match.
+    """
+
+    def __init__(self, inputs: PhaseInputs, part: Part) -> None:
+        self._name = part.path
+        self._stream = inputs.open(part)
+        trailer = self._read(part.size - _TRAILER, _TRAILER) if part.size >= _TRAILER else b""
+        if trailer[16:] != _MAGIC:
+            raise CorruptShardError(f"{part.path} is not a run file, or its end is missing")
+        segments = int(np.frombuffer(trailer, np.int64, 1)[0])
+        length = segments * _DIRECTORY_ROW
+        directory = self._read(part.size - _TRAILER - length, length)
+        self._verify(directory, int(np.frombuffer(trailer, np.uint64, 1, 8)[0]), "its directory")
+        self._directory = np.frombuffer(directory, np.int64).reshape(segments, 6)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def rows(self, segment: int = 0) -> int:
+        """Records in a segment."""
+        return int(self._directory[segment, 2])
+
+    def offsets(self, segment: int, lo: int, hi: int) -> np.ndarray:
+        """Where records of buckets lo … hi start: int64 array of shape (hi - lo + 1,)."""
+        return self._places(segment, lo, hi)[:, 0]
+
+    def records(self, segment: int, lo: int, hi: int) -> np.ndarray:
+        """Records of buckets [lo, hi): uint64 array of shape (n, words), not writable."""
+        words, _, _, start, _, _ = (int(v) for v in self._directory[segment])
+        offsets = self._places(segment, lo, hi)[:, 0]
+        width = words * 8
+        data = self._read(start + int(offsets[0]) * width, int(offsets[-1] - offsets[0]) * width)
+        sums = self._sums(segment, lo, hi)[:, 0]
+        view = memoryview(data)
+        for i in range(hi - lo):
+            piece = view[int(offsets[i] - offsets[0]) * width : int(offsets[i + 1] - offsets[0]) * width]
+            if len(piece):
+                self._verify(piece, int(sums[i]), f"bucket {lo + i}")
+        return np.frombuffer(data, np.uint64).reshape(-1, words)
+
+    def columns(self, segment: int, lo: int, hi: int) -> pa.Table | None:
+        """The other columns of buckets [lo, hi), rows as in `records`; None if these buckets are empty."""
+        base = int(self._directory[segment, 4])
+        places = self._places(segment, lo, hi)[:, 1]
+        sums = self._sums(segment, lo, hi)[:, 1]
+        data = memoryview(self._read(base + int(places[0]), int(places[-1] - places[0])))
+        batches = []
+        for i in range(hi - lo):
+            blob = data[int(places[i] - places[0]) : int(places[i + 1] - places[0])]
+            if len(blob):
+                self._verify(blob, int(sums[i]), f"columns of bucket {lo + i}")
+                batches.extend(pa.ipc.open_stream(pa.py_buffer(blob)))
+        return pa.Table.from_batches(batches) if batches else None
+
+    def _places(self, segment: int, lo: int, hi: int) -> np.ndarray:
+        at = int(self._directory[segment, 5]) + lo * 16
+        return np.frombuffer(self._read(at, (hi - lo + 1) * 16), np.int64).reshape(-1, 2)
+
+    def _sums(self, segment: int, lo: int, hi: int) -> np.ndarray:
+        at = int(self._directory[segment, 5]) + (int(self._directory[segment, 1]) + 1) * 16 + lo * 16
+        return np.frombuffer(self._read(at, (hi - lo) * 16), np.uint64).reshape(-1, 2)
+
+    def _read(self, start: int, length: int) -> bytes:
+        self._stream.seek(start)
+        data = self._stream.read(length)
+        if len(data) != length:
+            raise CorruptShardError(f"{self._name} is cut short: {len(data)} of {length} bytes at {start}")
+        return data
+
+    def _verify(self, data: bytes | memoryview, expected: int, what: str) -> None:
+        if xxhash.xxh3_64_intdigest(data) != expected:
+            raise CorruptShardError(f"{self._name}: checksum of {what} does not match", hint="corpusflow repair")
+
+
+def slices(counts: np.ndarray, limit: int) -> list[tuple[int, int]]:
+    """Consecutive buckets [lo, hi) of at most `limit` records together; a single larger bucket stands alone.
+
+    Args:
+        counts: int64 array of shape (buckets,), records per bucket over all runs.
+        limit: records.
+    """
+    out: list[tuple[int, int]] = []
+    lo = 0
+    total = 0
+    for b, n in enumerate(counts.tolist()):
+        if b > lo and total + n > limit:
+            out.append((lo, b))
+            lo, total = b, 0
+        total += n
+    if lo < len(counts):
+        out.append((lo, len(counts)))
+    return out
+
+
+def bucket_counts(runs: Sequence[Run], segment: int, lo: int, hi: int) -> np.ndarray:
+    """Records of all runs per bucket in [lo, hi): int64 array."""
+    total = np.zeros(hi - lo, np.int64)
+    for run in runs:
+        total += np.diff(run.offsets(segment, lo, hi))
+    return total
