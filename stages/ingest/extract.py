@@ -1,0 +1,132 @@
+"""ingest.extract: from the bytes of a page to its text.
+
+Reads `raw` with its declared type and codings, writes `text`, `title`, `extract.outcome` and `extract.charset`; rows without
+`raw` (from JSONL, Parquet, text) pass untouched, so that one chain serves all inputs. Promises that no row vanishes: a page
+that gives no text has an outcome saying why, and is dropped by a rule; one that kills or outlasts the parser process is
+quarantined, its neighbours unharmed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+
+from corpusflow import Composite, Filter, Rule, Sandbox, Stage, Transform, param
+
+#: Outcome of a page without text -> what it means.
+OUTCOMES: Final[Mapping[str, str]] = {
+    "not_html": "neither HTML nor XHTML nor plain text",
+    "unsupported_type": "a declared type that holds no page: image, script, style sheet, JSON …",
+    "binary": "declared as text, but the bytes are none",
+    "too_large": "more bytes than max_bytes, or a compression bomb",
+    "too_deep": "nested deeper than a parser can take",
+    "too_many_attributes": "tags with more attributes than a parser can take",
+    "too_many_options": "more <option> elements than a parser can take",
+    "bad_coding": "the body does not decode from its declared chunked, gzip, deflate, br or zstd",
+    "empty": "no text in it",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractText(Transform):
+    """Main text of a page: decoded, parsed in a killable process, boilerplate left out."""
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding", "text")
+    adds: ClassVar[Mapping[str, pa.DataType]] = {
+        "text": pa.large_string(),
+        "title": pa.string(),
+        "extract.outcome": pa.string(),
+        "extract.charset": pa.string(),
+    }
+    removes: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding")
+    libraries: ClassVar[tuple[str, ...]] = ("resiliparse",)
+
+    max_bytes: int = param(8 << 20, doc="Pages with more bytes than this, codings undone, are refused.")
+    deadline_seconds: float = param(10.0, doc="Wall clock a page may take; six times that on a second try.")
+
+    def open(self) -> Sandbox:
+        return Sandbox(
+            "stages.ingest._page:make", {"max_bytes": self.max_bytes}, deadline_seconds=self.deadline_seconds
+        )
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = np.flatnonzero(batch.column("raw").is_valid().to_numpy(zero_copy_only=False))
+        n = batch.num_rows
+        texts: list[bytes | None] = [None] * n
+        titles: list[bytes | None] = [None] * n
+        outcomes: list[str | None] = [None] * n
+        charsets: list[str | None] = [None] * n
+        troubles: list[str | None] = [None] * n
+        results = self.opened.map(_items(batch, rows)) if len(rows) else ()
+        for i, result in zip(rows.tolist(), results, strict=True):
+            if result.failure is not None:
+                clock = " (by the clock)" if result.nondeterministic else ""
+                troubles[i] = f"extract: {result.failure}{clock}: {result.detail}"
+                continue
+            outcomes[i] = result.header["outcome"]
+            charsets[i] = result.header.get("charset")
+            if result.parts:
+                texts[i], titles[i] = result.parts[0], result.parts[1] or None
+        extracted = pa.array(texts, pa.large_binary()).cast(pa.large_string())
+        if len(rows) < n:
+            extracted = _fill(extracted, batch.column("text"), rows)
+        return pa.RecordBatch.from_arrays(
+            [
+                extracted,
+                pa.array(titles, pa.binary()).cast(pa.string()),
+                pa.array(outcomes, pa.string()),
+                pa.array(charsets, pa.string()),
+                pa.array(troubles, pa.string()),
+            ],
+            names=[*self.adds, "quarantine"],
+        )
+
+
+def _items(batch: pa.RecordBatch, rows: np.ndarray) -> Iterator[tuple[dict[str, Any], memoryview]]:
+    raw = batch.column("raw")
+    types = batch.column("content_type").to_pylist()
+    codings = batch.column("content_encoding").to_pylist()
+    for i in rows.tolist():
+        yield {"type": types[i], "coding": codings[i]}, memoryview(raw[i].as_buffer())
+
+
+def _fill(extracted: pa.Array, text: pa.Array, rows: np.ndarray) -> pa.Array:
+    """`extracted` where there was something to extract, `text` as it was elsewhere."""
+    n = len(text)
+    index = np.arange(n, 2 * n)
+    index[rows] = rows
+    return pa.concat_arrays([extracted, text.cast(pa.large_string())]).take(pa.array(index))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractFilter(Filter):
+    """Drops what gave no text, by outcome."""
+
+    version: ClassVar[int] = 1
+
+    def rules(self) -> tuple[Rule, ...]:
+        return tuple(Rule(f"page_{name}", "extract.outcome", "not in", (name,)) for name in OUTCOMES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extract(Composite):
+    """From the bytes of a page to its main text; pages without any are dropped with the reason."""
+
+    version: ClassVar[int] = 1
+
+    max_bytes: int = param(8 << 20, doc="Pages with more bytes than this, codings undone, are refused.")
+    deadline_seconds: float = param(10.0, doc="Wall clock a page may take; six times that on a second try.")
+    keep: bool = param(False, semantic=False, doc="Store the text as extracted, besides the step's last one.")
+
+    def expand(self) -> tuple[Stage, ...]:
+        text = ExtractText(max_bytes=self.max_bytes, deadline_seconds=self.deadline_seconds, keep=self.keep)
+        return (text, ExtractFilter())
+
+
+STAGE = Extract
