@@ -7,8 +7,9 @@ changes nothing*; reads only `reads`; returns exactly `adds`; same number of row
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -62,10 +63,14 @@ def check_stage(stage: Stage, *, examples: pa.RecordBatch | None = None) -> None
     name = type(stage).__qualname__
     _check_parameters(name, stage)
     if isinstance(stage, Composite):
-        for part in stage.expand():
+        parts = stage.expand()
+        for part in parts:
             if isinstance(part, Composite):
                 raise StageError(f"{name} expands to another Composite, {type(part).__qualname__}")
-            check_stage(part, examples=examples)
+            if isinstance(part, Filter):
+                _check_filter(name, part, {k: v for p in parts for k, v in p.outputs().items()})
+            else:
+                check_stage(part, examples=examples)
     elif isinstance(stage, Source):
         _check_source(name, stage)
     elif isinstance(stage, Filter):
@@ -76,12 +81,17 @@ def check_stage(stage: Stage, *, examples: pa.RecordBatch | None = None) -> None
             _check_batches(name, stage, run, batch)
 
 
-def sample_batch(stage: Stage) -> pa.RecordBatch:
-    """A batch of `stage.inputs()` made of SAMPLE_TEXTS; signals it reads get values of their declared type."""
+def sample_batch(stage: Stage, types: Mapping[str, pa.DataType] | None = None) -> pa.RecordBatch:
+    """A batch of `stage.inputs()` made of SAMPLE_TEXTS; signals it reads get values of their declared type.
+
+    Args:
+        stage: whose inputs.
+        types: of signals that are not a Score's (a Transform's, in the same Composite).
+    """
     n = len(SAMPLE_TEXTS)
     arrays = []
     for column in stage.inputs():
-        kind = _type_of(column)
+        kind = (types or {}).get(column) or _type_of(column)
         if column == "text":
             values: Sequence[object] = SAMPLE_TEXTS
         elif column == "raw":
@@ -133,7 +143,8 @@ def _check_parameters(name: str, stage: Stage) -> None:
     for f in dataclasses.fields(stage):
         if "doc" not in f.metadata:
             raise StageError(
-                f"parameter {f.name} of {name} is not declared with param(…)", hint=f"{f.name}: … = param(default, doc='…')"
+                f"parameter {f.name} of {name} is not declared with param(…)",
+                hint=f"{f.name}: … = param(default, doc='…')",
             )
 
 
@@ -161,7 +172,7 @@ def _check_batches(
     if empty.num_rows:
         raise StageError(f"{name} returned {empty.num_rows} rows for an empty batch")
     for cuts in _cuts(batch.num_rows):
-        pieces = [run(_copy(batch, a, b)) for a, b in zip(cuts, cuts[1:], strict=False)]
+        pieces = [run(_copy(batch, a, b)) for a, b in itertools.pairwise(cuts)]
         if not _same(pieces, whole):
             raise StageError(
                 f"{name} depends on where a batch is cut (at {list(cuts[1:-1])[:6]})",
@@ -193,7 +204,7 @@ def _same(pieces: Sequence[pa.RecordBatch], whole: pa.RecordBatch) -> bool:
     return bool(table.equals(pa.Table.from_batches([whole.select(names)])))
 
 
-def _check_filter(name: str, stage: Filter) -> None:
+def _check_filter(name: str, stage: Filter, types: Mapping[str, pa.DataType] | None = None) -> None:
     rules = stage.rules()
     reasons = [r.reason for r in rules]
     if len(set(reasons)) != len(reasons):
@@ -201,7 +212,7 @@ def _check_filter(name: str, stage: Filter) -> None:
     for reason in reasons:
         if not reason.replace("_", "").isalnum() or reason != reason.lower():
             raise StageError(f"{name}: drop reason {reason!r} is not snake_case")
-    batch = sample_batch(stage)
+    batch = sample_batch(stage, types)
     columns = {c: batch.column(c) for c in batch.schema.names}
     verdict = evaluate(rules, columns, batch.num_rows)
     if int(verdict.kept.sum()) + int((verdict.first >= 0).sum()) != batch.num_rows:

@@ -44,6 +44,9 @@ BYTES_COLUMNS: Final = ("raw", "content_type", "content_encoding")
 QUARANTINE: Final = "quarantine"  # any stage: why this row could not be processed
 SKIPPED: Final = "skipped"  # Sources: why this record is not a document
 
+#: A stage's `inputs()` may name a column with this suffix: it is read only where some stage before makes it.
+OPTIONAL: Final = "?"
+
 #: Position of a row in the shard's base (the Source's index, or the wide checkpoint that narrow parts are aligned to).
 ROW: Final = "row"
 

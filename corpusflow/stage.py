@@ -80,7 +80,8 @@ class Stage(ABC):
 
     #: Goes up whenever the output for the same input changes; a golden-digest test watches it.
     version: ClassVar[int] = 1
-    #: Columns the batch function may look at (signals included); it is handed these and nothing else.
+    #: Columns the batch function may look at (signals included); it is handed these and nothing else. One written with a
+    #: trailing ``?`` is handed over only where some stage before makes it.
     reads: ClassVar[tuple[str, ...]] = ()
     #: Columns it returns, with their Arrow types.
     adds: ClassVar[Mapping[str, pa.DataType]] = {}
@@ -233,6 +234,10 @@ class PhaseInputs(ABC):
     #: Shard numbers, ascending.
     shards: tuple[int, ...]
     seed: int
+
+    @abstractmethod
+    def has(self, column: str) -> bool:
+        """Whether the plan has a column here; for those named with a ``?`` in `inputs()`."""
 
     @abstractmethod
     def epoch(self, shard: int) -> int:

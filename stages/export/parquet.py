@@ -32,8 +32,9 @@ class Parquet(Sink):
     version: ClassVar[int] = 1
 
     columns: tuple[str, ...] = param(
-        ("id", "url", "source", "date", "text", "language.code"),
-        doc="Columns to write, in this order: document columns and signals, tokenize.tokens among them if wanted.",
+        ("id", "url", "source", "date", "text", "language.code?"),
+        doc="Columns to write, in this order: document columns and signals, tokenize.tokens among them if wanted. "
+        "A trailing ? means: where the run has it.",
     )
     shuffle: bool = param(False, doc="Order documents by a seeded hash of their id, over all shards.")
     validation: float = param(0.0, doc="Share of documents, picked by a hash of the id, that go to validation files.")
@@ -51,17 +52,21 @@ class Parquet(Sink):
     def inputs(self) -> tuple[str, ...]:
         return self.columns
 
+    def _columns(self, inputs: PhaseInputs) -> tuple[str, ...]:
+        """`columns`, the optional ones that this run lacks left out."""
+        return tuple(c.removesuffix("?") for c in self.columns if not c.endswith("?") or inputs.has(c.removesuffix("?")))
+
     def phases(self) -> tuple[Phase, ...]:
         if self.shuffle:
             return (Phase(SORT, self._sort), Phase(WRITE, self._write_ordered, self._file_count))
         return (Phase(_COUNT, self._count), Phase(WRITE, self._write_group, lambda inputs: len(self._groups(inputs))))
 
     def publish(self, inputs: PhaseInputs) -> Published:
-        header = {"columns": list(self.columns), "shuffled": self.shuffle, "validation": self.validation}
+        header = {"columns": list(self._columns(inputs)), "shuffled": self.shuffle, "validation": self.validation}
         return published(inputs, "parquet", header)
 
     def _sort(self, task: PhaseTask) -> None:
-        write_runs(task, self.columns, row_bytes, self.validation, self.file_bytes)
+        write_runs(task, self._columns(task), row_bytes, self.validation, self.file_bytes)
 
     def _file_count(self, inputs: PhaseInputs) -> int:
         return len(output_files(inputs, self.file_bytes))
@@ -98,12 +103,12 @@ class Parquet(Sink):
 
     def _of_split(self, task: PhaseTask, shards: list[int], split: int) -> Iterator[pa.RecordBatch]:
         for shard in shards:
-            for batch in task.survivors(shard, self.columns):
+            for batch in task.survivors(shard, self._columns(task)):
                 rows = np.flatnonzero(split_of(batch.column("id"), self.validation) == split)
                 yield batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
 
     def _write(self, task: PhaseTask, split: str, batches: Iterable[pa.RecordBatch]) -> None:
-        filled = (b.select(list(self.columns)) for b in batches if b.num_rows)
+        filled = (b.select(list(self._columns(task))) for b in batches if b.num_rows)
         first = next(filled, None)
         if first is None:
             return

@@ -1,0 +1,279 @@
+"""Checkpoints as files: wide parts (documents), narrow parts (row numbers and columns), and reading narrow parts by row.
+
+Promises: the bytes of a part depend on its rows alone, not on how they were cut into batches; every page has a checksum,
+checked on reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from corpusflow.commit import Attempt, Dataset, PartFile, Record
+from corpusflow.errors import CorruptShardError
+from corpusflow.schema import ROW
+from corpusflow.storage import Upload
+
+#: A row group holds at most this many rows and bytes of text, cut row by row, so that a reader's memory is bounded.
+WIDE_ROW_GROUP_ROWS: Final = 8_192
+WIDE_ROW_GROUP_BYTES: Final = 32 << 20
+NARROW_ROW_GROUP_ROWS: Final = 65_536
+
+#: Columns whose values repeat; the rest would only grow a dictionary to throw it away.
+_REPEATING: Final = frozenset({"source", "date", "content_type", "path", "skipped", "stage", "reason"})
+
+
+class PartWriter:
+    """Writes one Parquet file of an attempt.
+
+    Args:
+        attempt: whose file it is.
+        label: its name in the commit record.
+        schema: of every batch.
+        row_group_rows: most rows per row group.
+        sized_by: a string or binary column whose bytes also end a row group, at `row_group_bytes`.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        label: str,
+        schema: pa.Schema,
+        *,
+        row_group_rows: int = NARROW_ROW_GROUP_ROWS,
+        sized_by: str | None = None,
+        row_group_bytes: int = WIDE_ROW_GROUP_BYTES,
+    ) -> None:
+        self.rows = 0
+        self.schema = schema
+        self._attempt = attempt
+        self._label = label
+        self._max_rows = row_group_rows
+        self._max_bytes = row_group_bytes
+        self._sized_by = sized_by
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._name, self._upload = attempt.create("parquet")
+        self._writer = parquet_writer(self._upload, schema)
+
+    def write(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Append rows; columns are put in the schema's order."""
+        for piece in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
+            self._append(piece.select(self.schema.names))
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows:
+            take = self._fitting(batch)
+            if take:
+                self._pending.append(batch.slice(0, take))
+                self._pending_rows += take
+                self._pending_bytes += self._bytes(batch.slice(0, take))
+                batch = batch.slice(take)
+            if batch.num_rows:
+                self._flush()
+
+    def _fitting(self, batch: pa.RecordBatch) -> int:
+        """How many rows still go into the open row group; at least one if it is empty."""
+        take: int = min(self._max_rows - self._pending_rows, batch.num_rows)
+        if self._sized_by is not None and take:
+            lengths = pc.binary_length(batch.column(self._sized_by)).fill_null(0).to_numpy(zero_copy_only=False)
+            total = np.cumsum(lengths[:take], dtype=np.int64) + self._pending_bytes
+            take = int(np.searchsorted(total, self._max_bytes, side="right"))
+            if take == 0 and self._pending_rows == 0:
+                return 1
+        return take
+
+    def _bytes(self, batch: pa.RecordBatch) -> int:
+        if self._sized_by is None:
+            return 0
+        return int(pc.sum(pc.binary_length(batch.column(self._sized_by))).as_py() or 0)
+
+    def _flush(self) -> None:
+        if not self._pending_rows:
+            return
+        table = pa.Table.from_batches(self._pending, schema=self.schema).combine_chunks()
+        self._writer.write_table(table, row_group_size=self._pending_rows)
+        self.rows += self._pending_rows
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+    def close(self) -> None:
+        """Make the file durable and name it in the record to come."""
+        self._flush()
+        self._writer.close()
+        self._upload.close()
+        self._attempt.add(self._label, self._name, self._upload, self.rows)
+
+    def abort(self) -> None:
+        """Forget the file."""
+        self._upload.abort()
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+def parquet_writer(sink: Upload, schema: pa.Schema) -> pq.ParquetWriter:
+    """Our Parquet settings: zstd (level 1 writes 433 MB/s a core, level 3 240 for 20 % less), page checksums, statistics."""
+    dictionary = [
+        f.name
+        for f in schema
+        if f.name in _REPEATING or (pa.types.is_string(f.type) and "." in f.name) or pa.types.is_integer(f.type)
+    ]
+    return pq.ParquetWriter(
+        pa.PythonFile(sink, mode="w"),
+        schema,
+        compression="zstd",
+        compression_level=1,
+        version="2.6",
+        use_dictionary=dictionary,
+        write_page_checksum=True,
+        write_statistics=True,
+        store_schema=True,
+    )
+
+
+def open_parquet(dataset: Dataset, part: PartFile) -> pq.ParquetFile:
+    """A committed Parquet file, its size checked against the record, page checksums on.
+
+    Raises:
+        CorruptShardError: missing, or not the size its record says.
+    """
+    dataset_part_exists(dataset, part)
+    return pq.ParquetFile(
+        dataset.storage.open(dataset.path(part.path)),
+        page_checksum_verification=True,
+        thrift_string_size_limit=1 << 27,
+        thrift_container_size_limit=1 << 24,
+    )
+
+
+def dataset_part_exists(dataset: Dataset, part: PartFile) -> None:
+    """Cheap check of one part: there, and of the recorded size."""
+    dataset.verify(Record(dataset.fp, 0, "", "", (part,), {}), digests=False)
+
+
+def read_part(
+    dataset: Dataset, part: PartFile, columns: Sequence[str] | None = None, row_groups: Sequence[int] | None = None
+) -> pa.Table:
+    """Columns of a committed Parquet file (all of them, in one table).
+
+    Raises:
+        CorruptShardError: the bytes fail their checksums.
+    """
+    with open_parquet(dataset, part) as file:
+        names = None if columns is None else list(columns)
+        try:
+            if row_groups is not None:
+                return file.read_row_groups(list(row_groups), columns=names, use_threads=False)
+            return file.read(columns=names, use_threads=False)
+        except (OSError, pa.ArrowInvalid) as e:
+            raise CorruptShardError(
+                f"{dataset.path(part.path)} cannot be read: {e}",
+                hint="corpusflow verify RUN --repair  makes the shard again",
+            ) from e
+
+
+def iterate_part(
+    dataset: Dataset, part: PartFile, columns: Sequence[str], wanted: np.ndarray | None = None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(row number of the first row, batch) per row group of a wide part.
+
+    Args:
+        columns: may be empty: batches then have rows and no columns.
+        wanted: bool array over all rows; row groups without a wanted row are not read.
+    """
+    with open_parquet(dataset, part) as file:
+        start = 0
+        for group in range(file.metadata.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if wanted is None or wanted[start : start + rows].any():
+                try:
+                    table = file.read_row_group(group, columns=list(columns), use_threads=False)
+                except (OSError, pa.ArrowInvalid) as e:
+                    raise CorruptShardError(
+                        f"{dataset.path(part.path)}, row group {group}, cannot be read: {e}",
+                        hint="corpusflow verify RUN --repair  makes the shard again",
+                    ) from e
+                yield start, one_batch(table, list(columns))
+            start += rows
+
+
+def one_batch(table: pa.Table, columns: Sequence[str]) -> pa.RecordBatch:
+    """The table as a single batch with columns in this order."""
+    table = table.select(columns).combine_chunks()
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    arrays = [pa.array([], f.type) for f in table.schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+class NarrowView:
+    """Columns of a narrow part, found by row number of its base.
+
+    Rows that were not measured read as null.
+    """
+
+    def __init__(self, dataset: Dataset, record: Record, types: Mapping[str, pa.DataType], label: str = "rows") -> None:
+        self._dataset = dataset
+        self._part = record.part(label)
+        self._types = types
+        self._columns: dict[str, pa.Array] = {}
+        self._rows: np.ndarray | None = None
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Measured rows, ascending int32 array."""
+        if self._rows is None:
+            self._load([ROW])
+        if self._rows is None:
+            return np.empty(0, np.int32)
+        return self._rows
+
+    def _load(self, names: Sequence[str]) -> None:
+        missing = [n for n in {ROW, *names} if n not in self._columns]
+        if not missing:
+            return
+        if self._part is None:
+            for name in missing:
+                self._columns[name] = pa.array([], pa.int32() if name == ROW else self._types[name])
+        else:
+            table = read_part(self._dataset, self._part, sorted(missing))
+            for name in missing:
+                column = table.column(name).combine_chunks()
+                self._columns[name] = column
+        self._rows = self._columns[ROW].to_numpy(zero_copy_only=False)
+
+    def take(self, name: str, rows: np.ndarray) -> pa.Array:
+        """The column at `rows` (int32 array of base rows), null where not measured."""
+        self._load([name])
+        column = self._columns[name]
+        mine = self.rows
+        if len(mine) == len(rows) and np.array_equal(mine, rows):
+            return column
+        if not len(mine):
+            return pa.nulls(len(rows), self._types[name])
+        at = np.searchsorted(mine, rows)
+        at[at == len(mine)] = 0
+        found = mine[at] == rows
+        return column.take(pa.array(at, pa.int64(), mask=~found))
+
+    def measured(self, rows: np.ndarray) -> np.ndarray:
+        """Bool array: which of `rows` the part has."""
+        mine = self.rows
+        if not len(mine):
+            return np.zeros(len(rows), np.bool_)
+        at = np.searchsorted(mine, rows)
+        at[at == len(mine)] = 0
+        return np.asarray(mine[at] == rows)

@@ -1,0 +1,351 @@
+"""Commit records and seals: what is true of a run.
+
+A dataset is one folder, named by a fingerprint::
+
+    PLAN-<epoch>.json                              what it was made for; exclusive create
+    data/<shard>/<part>-<attempt>.<ext>            attempt-unique names, never reused, never listed
+    _commits/<shard>-<key>.<gen>.json              one small record per shard, written last, exclusive create
+    _failures/<shard>-<attempt>.json               advice for people; never read for correctness
+    _SEALED-<epoch>.json + manifest-<digest>.parquet   all records of an epoch
+
+Promises: a reader that trusts records and seals sees the output of exactly one whole attempt per shard, whatever crashed,
+was killed, ran twice or is still running somewhere. Nothing is deleted on failure, no decision uses a clock, no lock is
+needed. A record is valid if its own checksum is; the highest valid generation counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpusflow.errors import CorruptShardError, PlanDriftError, StageError
+from corpusflow.fingerprint import canonical_json, fingerprint
+from corpusflow.storage import Storage, Upload, storage_for
+
+_VERSION = 1
+_MAX_GENERATION = 99
+
+
+@dataclass(frozen=True)
+class PartFile:
+    """A committed file. `path` is relative to the dataset; `digest` is xxh3-128 of its bytes."""
+
+    label: str
+    path: str
+    size: int
+    digest: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one attempt of one shard made. `advice` (times, host) is not part of its identity."""
+
+    fp: str
+    shard: int
+    key: str
+    attempt: str
+    parts: tuple[PartFile, ...]
+    counters: Mapping[str, Any]
+    info: Mapping[str, Any] = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    advice: Mapping[str, Any] = field(default_factory=dict)
+    generation: int = 0
+
+    def content(self) -> list[Any]:
+        """What must be equal between runs: everything but attempt names and advice."""
+        parts = [[p.label, p.size, p.digest, p.rows] for p in self.parts]
+        return [self.shard, self.key, parts, self.counters, self.info]
+
+    def encode(self) -> bytes:
+        """JSON with its own SHA-256 in `self`."""
+        body = {
+            "v": _VERSION,
+            "fp": self.fp,
+            "shard": self.shard,
+            "key": self.key,
+            "attempt": self.attempt,
+            "parts": [[p.label, p.path, p.size, p.digest, p.rows] for p in self.parts],
+            "counters": self.counters,
+            "info": self.info,
+            "libraries": self.libraries,
+            "advice": self.advice,
+        }
+        body["self"] = hashlib.sha256(canonical_json(body).encode()).hexdigest()
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @staticmethod
+    def decode(data: bytes, generation: int) -> Record | None:
+        """None where the bytes are torn or altered."""
+        try:
+            body = json.loads(data)
+            claimed = body.pop("self")
+            if hashlib.sha256(canonical_json(body).encode()).hexdigest() != claimed:
+                return None
+            return Record(
+                fp=body["fp"],
+                shard=body["shard"],
+                key=body["key"],
+                attempt=body["attempt"],
+                parts=tuple(PartFile(*p) for p in body["parts"]),
+                counters=body["counters"],
+                info=body["info"],
+                libraries=body["libraries"],
+                advice=body["advice"],
+                generation=generation,
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def part(self, label: str) -> PartFile | None:
+        """The file of that label, if the attempt wrote one."""
+        return next((p for p in self.parts if p.label == label), None)
+
+
+class Attempt:
+    """One try at one shard: files under names nobody else uses, then the record."""
+
+    def __init__(self, dataset: Dataset, shard: int, key: str) -> None:
+        self.dataset = dataset
+        self.shard = shard
+        self.key = key
+        self.id = secrets.token_hex(8)
+        self._parts: list[PartFile] = []
+        self._count = 0
+        self._started = time.time()
+
+    def create(self, extension: str) -> tuple[str, Upload]:
+        """(path relative to the dataset, the open file); hand both to `add` once the file is closed."""
+        name = f"data/{self.shard:08d}/{self._count:03d}-{self.id}.{extension}"
+        self._count += 1
+        return name, self.dataset.storage.create(self.dataset.path(name))
+
+    def add(self, label: str, path: str, upload: Upload, rows: int) -> None:
+        """Name a finished file in the record to come."""
+        self._parts.append(PartFile(label, path, upload.size, upload.digest(), rows))
+
+    def commit(
+        self,
+        counters: Mapping[str, Any],
+        info: Mapping[str, Any] | None = None,
+        libraries: Mapping[str, str] | None = None,
+        advice: Mapping[str, Any] | None = None,
+        generation: int = 0,
+    ) -> Record:
+        """Publish the record, or find that another attempt did.
+
+        Returns:
+            the record that counts: ours, or the other's.
+
+        Raises:
+            StageError: no generation is free (someone tears records on purpose).
+        """
+        record = Record(
+            fp=self.dataset.fp,
+            shard=self.shard,
+            key=self.key,
+            attempt=self.id,
+            parts=tuple(self._parts),
+            counters=counters,
+            info=info or {},
+            libraries=libraries or {},
+            advice={
+                **(advice or {}),
+                "started": round(self._started, 3),
+                "finished": round(time.time(), 3),
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+            },
+        )
+        data = record.encode()
+        for gen in range(generation, _MAX_GENERATION):
+            path = self.dataset.record_path(self.shard, self.key, gen)
+            if self.dataset.storage.put_exclusive(path, data):
+                return record
+            # Taken: by another attempt, by ourselves (a lost reply made the storage layer try twice), or torn.
+            other = Record.decode(self.dataset.storage.get(path), gen)
+            if other is None:
+                continue
+            if other.attempt != self.id and other.content() != record.content():
+                self.dataset.note_failure(self.shard, self.id, {"nondeterminism": True, "other": other.attempt})
+            return other
+        raise StageError(f"no free generation for shard {self.shard} in {self.dataset.root}")
+
+
+class Dataset:
+    """The committed shards of one stage (or of one phase of it).
+
+    Args:
+        root: its folder.
+        fp: the full fingerprint it is named by.
+    """
+
+    def __init__(self, root: str, fp: str, storage: Storage | None = None) -> None:
+        self.root = root
+        self.fp = fp
+        self.storage = storage or storage_for(root)
+
+    def path(self, name: str) -> str:
+        """Full path of a file of the dataset."""
+        return f"{self.root}/{name}"
+
+    def record_path(self, shard: int, key: str, generation: int) -> str:
+        """Where the record of a shard lies."""
+        return self.path(f"_commits/{shard:08d}-{key[:12]}.{generation:02d}.json")
+
+    def record(self, shard: int, key: str) -> Record | None:
+        """The record that counts for a shard, or None if there is none yet."""
+        best = None
+        for generation in range(_MAX_GENERATION):
+            try:
+                data = self.storage.get(self.record_path(shard, key, generation))
+            except (FileNotFoundError, NotADirectoryError):
+                break
+            best = self._accept(Record.decode(data, generation), key) or best
+        return best
+
+    def records(self, keys: Mapping[int, str]) -> dict[int, Record]:
+        """Records of all shards that have one. One listing, then one read each."""
+        found: dict[int, Record] = {}
+        wanted = {f"{shard:08d}-{key[:12]}": (shard, key) for shard, key in keys.items()}
+        for info in self.storage.list(self.path("_commits")):
+            name, _, generation = os.path.basename(info.path).removesuffix(".json").partition(".")
+            if name not in wanted or not generation.isdigit():
+                continue
+            shard, key = wanted[name]
+            record = self._accept(Record.decode(self.storage.get(info.path), int(generation)), key)
+            if record is not None and (shard not in found or record.generation > found[shard].generation):
+                found[shard] = record
+        return found
+
+    def _accept(self, record: Record | None, key: str) -> Record | None:
+        return record if record is not None and record.fp == self.fp and record.key == key else None
+
+    def attempt(self, shard: int, key: str) -> Attempt:
+        """Start a try at a shard."""
+        return Attempt(self, shard, key)
+
+    def note_failure(self, shard: int, attempt: str, what: Mapping[str, Any]) -> None:
+        """Leave advice for people."""
+        data = json.dumps({"at": round(time.time(), 3), **what}, ensure_ascii=False).encode()
+        self.storage.put_exclusive(self.path(f"_failures/{shard:08d}-{attempt}.json"), data)
+
+    def failures(self) -> list[dict[str, Any]]:
+        """All advice noted so far, oldest name first."""
+        out = []
+        for info in self.storage.list(self.path("_failures")):
+            entry = json.loads(self.storage.get(info.path))
+            entry["shard"] = int(os.path.basename(info.path).partition("-")[0])
+            out.append(entry)
+        return out
+
+    def plan(self, epoch: int, content: Mapping[str, Any], *, allow_drift: bool = False) -> None:
+        """Pin what the dataset is made for, libraries included.
+
+        Raises:
+            PlanDriftError: it was begun under other versions of libraries that make its output.
+        """
+        name = self.path(f"PLAN-{epoch:04d}.json")
+        if self.storage.put_exclusive(name, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()):
+            return
+        pinned = json.loads(self.storage.get(name)).get("libraries", {})
+        now = content.get("libraries", {})
+        drifted = [
+            f"{k} {pinned.get(k, 'absent')} -> {now.get(k, 'absent')}"
+            for k in sorted({*pinned, *now})
+            if pinned.get(k) != now.get(k)
+        ]
+        if drifted and not allow_drift:
+            raise PlanDriftError(
+                f"{content.get('stage')} was begun under other library versions ({', '.join(drifted)}); "
+                "its output may differ from shard to shard",
+                hint=f"install {', '.join(f'{k}=={v}' for k, v in sorted(pinned.items()))}, "
+                "or accept it with --allow-version-drift, or start another run folder",
+            )
+
+    def seal(self, epoch: int, records: Sequence[Record]) -> str:
+        """Fix the records of an epoch; returns their digest. Doing it twice is harmless."""
+        ordered = sorted(records, key=lambda r: r.shard)
+        digest = content_digest(ordered)
+        manifest = f"manifest-{digest[:16]}.parquet"
+        if not self.storage.exists(self.path(manifest)):
+            self._write_manifest(manifest, ordered)
+        body = json.dumps({"digest": digest, "manifest": manifest, "shards": len(ordered)}).encode()
+        self.storage.put_exclusive(self.path(f"_SEALED-{epoch:04d}.json"), body)
+        return digest
+
+    def sealed(self, epoch: int) -> str | None:
+        """The digest of a sealed epoch."""
+        try:
+            return str(json.loads(self.storage.get(self.path(f"_SEALED-{epoch:04d}.json")))["digest"])
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _write_manifest(self, name: str, records: Sequence[Record]) -> None:
+        table = pa.table(
+            {
+                "shard": pa.array([r.shard for r in records], pa.int32()),
+                "key": pa.array([r.key for r in records], pa.string()),
+                "generation": pa.array([r.generation for r in records], pa.int8()),
+                "record": pa.array([r.encode().decode() for r in records], pa.string()),
+            }
+        )
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        self.storage.put_exclusive(self.path(name), sink.getvalue().to_pybytes())
+
+    def verify(self, record: Record, *, digests: bool = True) -> None:
+        """Hold the files of a record against it.
+
+        Raises:
+            CorruptShardError: a file is missing, has another size, or (with `digests`) other bytes.
+        """
+        for part in record.parts:
+            path = self.path(part.path)
+            hint = f"corpusflow verify {run_of(self.root)} --repair  makes this shard again"
+            try:
+                size = self.storage.stat(path).size
+            except FileNotFoundError as e:
+                raise CorruptShardError(f"{path} is named by a commit record but missing", hint=hint) from e
+            if size != part.size:
+                raise CorruptShardError(f"{path} has {size} bytes, its record says {part.size}", hint=hint)
+            if digests and file_digest(self.storage, path) != part.digest:
+                raise CorruptShardError(
+                    f"{path} does not have the bytes its record names (xxh3 {part.digest})", hint=hint
+                )
+
+
+def run_of(root: str) -> str:
+    """The run folder a dataset lies in, for messages."""
+    place = root
+    while place and place != os.path.dirname(place):
+        if os.path.isfile(os.path.join(place, "plan.json")):
+            return place
+        place = os.path.dirname(place)
+    return os.path.dirname(root)
+
+
+def file_digest(storage: Storage, path: str) -> str:
+    """xxh3-128 of a file's bytes, in 32 hex digits."""
+    import xxhash
+
+    digest = xxhash.xxh3_128()
+    with storage.open(path) as f:
+        while chunk := f.read(1 << 20):
+            digest.update(chunk)
+    return str(digest.hexdigest())
+
+
+def content_digest(records: Iterable[Record]) -> str:
+    """One digest over the contents of records, whoever made them and when."""
+    return fingerprint([r.content() for r in sorted(records, key=lambda r: r.shard)])

@@ -1,0 +1,332 @@
+"""YAML to a Config, with the place of every key: errors say file, line, key, and what was probably meant.
+
+The loader is stricter than YAML's: no anchors or aliases (a 258-byte file can expand to gigabytes), no duplicate keys, no
+tags, at most 1 MiB and 32 levels.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from corpusflow.errors import ConfigError
+from corpusflow.storage import storage_for
+
+_MAX_BYTES: Final = 1 << 20
+_MAX_DEPTH: Final = 32
+Path = tuple[str | int, ...]
+
+
+class RunConfig(BaseModel):
+    """How to run: nothing here but `limit` and `sample` can change an output."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dir: str = Field("runs/corpusflow", description="Run folder; every node must see it under this path.")
+    executor: Literal["ray", "inline"] = Field("ray", description="ray: local Ray or a cluster; inline: serial, here.")
+    workers: int | Literal["auto"] = Field("auto", description="Tasks at once; auto: every CPU there is.")
+    address: str | None = Field(None, description="Ray cluster to join (auto, or host:port); none: a Ray of our own.")
+    limit: int | None = Field(None, ge=1, description="At most this many records, spread over all shards: a trial run.")
+    sample: float | None = Field(
+        None, gt=0, le=1, description="This share of the records, chosen by a hash of their ids."
+    )
+    max_quarantine: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Stop when a stage quarantined more than this share (and more than 100 documents).",
+    )
+    attempts: int = Field(3, ge=1, description="Tries per shard before the run stops.")
+    allow_version_drift: bool = Field(
+        False, description="Resume under other versions of the libraries that make output."
+    )
+    check_disk: bool = Field(True, description="Refuse to start when the disk cannot hold the result.")
+
+
+@dataclass(frozen=True)
+class StageConfig:
+    """One entry of `input`, `stages` or `output`; `line` is where it stands, 0 if it came from Python."""
+
+    name: str
+    params: Mapping[str, Any]
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole pipeline. `file` is for messages; `lines` maps the path of a key to its line."""
+
+    name: str
+    seed: int
+    input: tuple[StageConfig, ...]
+    stages: tuple[StageConfig, ...]
+    output: tuple[StageConfig, ...]
+    run: RunConfig
+    file: str = "<config>"
+    lines: Mapping[Path, int] = field(default_factory=dict)
+
+    def where(self, *path: str | int) -> str:
+        """``configs/web.yaml:12`` for a key, or for its nearest parent."""
+        for n in range(len(path), -1, -1):
+            if (line := self.lines.get(tuple(path[:n]))) is not None:
+                return f"{self.file}:{line}"
+        return self.file
+
+    def as_data(self) -> dict[str, Any]:
+        """The resolved config as plain data, in the YAML's own form."""
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "input": [{s.name: dict(s.params)} for s in self.input],
+            "stages": [{s.name: dict(s.params)} for s in self.stages],
+            "output": [{s.name: dict(s.params)} for s in self.output],
+            "run": self.run.model_dump(),
+        }
+
+
+def load_config(path: str, overrides: Sequence[str] = ()) -> Config:
+    """Read a config file and apply ``--set`` overrides.
+
+    Raises:
+        ConfigError: with file:line and key.
+    """
+    storage = storage_for(path)
+    try:
+        data = storage.get(path)
+    except FileNotFoundError as e:
+        near = _similar_files(path)
+        raise ConfigError(
+            f"config {path} does not exist",
+            hint=f"did you mean {near}?" if near else "`ls configs/` shows what there is",
+        ) from e
+    except IsADirectoryError as e:
+        raise ConfigError(f"config {path} is a folder", hint="give a YAML file in it") from e
+    return parse_config(data, file=path, overrides=overrides)
+
+
+def parse_config(data: bytes | str, *, file: str = "<config>", overrides: Sequence[str] = ()) -> Config:
+    """The Config in some YAML.
+
+    Raises:
+        ConfigError: with file:line and key.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    if len(raw) > _MAX_BYTES:
+        raise ConfigError(f"{file}: {len(raw)} bytes; a config may have {_MAX_BYTES}", hint="is this really a config?")
+    lines: dict[Path, int] = {}
+    tree = _load(raw, file, lines)
+    for text in overrides:
+        _override(tree, text)
+    return build_config(tree, file=file, lines=lines)
+
+
+def build_config(tree: Any, *, file: str = "<config>", lines: Mapping[Path, int] | None = None) -> Config:
+    """The Config in plain data (what YAML would give).
+
+    Raises:
+        ConfigError: with file:line and key.
+    """
+    where = dict(lines or {})
+
+    def at(*path: str | int) -> str:
+        for n in range(len(path), -1, -1):
+            if (line := where.get(tuple(path[:n]))) is not None:
+                return f"{file}:{line}"
+        return file
+
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{file}: expected a mapping with input, stages and output, got {type(tree).__name__}")
+    known = ("name", "seed", "input", "stages", "output", "run")
+    for key in tree:
+        if key not in known:
+            raise ConfigError(f"{at(key)}: unknown key {key!r}", hint=_did_you_mean(str(key), known))
+    name = tree.get("name", "corpusflow")
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name):
+        raise ConfigError(f"{at('name')}: name must be letters, digits, '.', '_' or '-', got {name!r}")
+    seed = tree.get("seed", 0)
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
+        raise ConfigError(f"{at('seed')}: seed must be a whole number from 0, got {seed!r}")
+    lists = {k: _stage_list(k, tree.get(k, []), at, where) for k in ("input", "stages", "output")}
+    if not lists["input"]:
+        raise ConfigError(
+            f"{at('input')}: a config needs an input", hint="input:\n  - ingest.warc: {paths: [crawl/*.warc.gz]}"
+        )
+    run = tree.get("run") or {}
+    if not isinstance(run, dict):
+        raise ConfigError(f"{at('run')}: expected a mapping, got {run!r}")
+    if "dir" not in run:
+        run = {**run, "dir": f"runs/{name}"}
+    return Config(name, seed, lists["input"], lists["stages"], lists["output"], _run_config(run, at), file, where)
+
+
+def _run_config(run: Mapping[str, Any], at: Any) -> RunConfig:
+    for key in run:
+        if key not in RunConfig.model_fields:
+            raise ConfigError(
+                f"{at('run', key)}: unknown key run.{key}", hint=_did_you_mean(str(key), RunConfig.model_fields)
+            )
+    try:
+        return RunConfig(**run)
+    except ValidationError as e:
+        first = e.errors()[0]
+        key = str(first["loc"][0])
+        raise ConfigError(f"{at('run', key)}: run.{key}: {first['msg']}, got {first['input']!r}") from e
+
+
+def _stage_list(key: str, value: Any, at: Any, lines: Mapping[Path, int]) -> tuple[StageConfig, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(
+            f"{at(key)}: {key} must be a list of stages, got {value!r}", hint=f"{key}:\n  - some.stage: {{…}}"
+        )
+    out = []
+    for i, entry in enumerate(value):
+        here = lines.get((key, i), 0)
+        if isinstance(entry, str):
+            out.append(StageConfig(entry, {}, here))
+        elif isinstance(entry, dict) and len(entry) == 1:
+            (name, params), *_ = entry.items()
+            if params is not None and not isinstance(params, dict):
+                raise ConfigError(f"{at(key, i)}: parameters of {name} must be a mapping, got {params!r}")
+            out.append(StageConfig(str(name), params or {}, here))
+        else:
+            raise ConfigError(
+                f"{at(key, i)}: expected one stage, got {entry!r}",
+                hint="write `- stage.name` or `- stage.name: {parameter: value}`",
+            )
+    return tuple(out)
+
+
+def override_stage(config: Config, name: str, **params: Any) -> Config:
+    """A copy of the config with parameters of one stage changed (for tests and notebooks)."""
+    stages = tuple(replace(s, params={**s.params, **params}) if s.name == name else s for s in config.stages)
+    return replace(config, stages=stages)
+
+
+def _load(data: bytes, file: str, lines: dict[Path, int]) -> Any:
+    try:
+        node = yaml.compose(data, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as e:
+        mark = e.problem_mark or e.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise ConfigError(f"{file}{line}: not valid YAML: {e.problem or e.context}") from e
+    except (yaml.YAMLError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{file}: not valid YAML: {str(e).splitlines()[0]}") from e
+    if node is None:
+        raise ConfigError(f"{file} is empty", hint="see configs/web.yaml")
+    _refuse_aliases(data, file)
+    return _construct(node, (), file, lines)
+
+
+def _refuse_aliases(data: bytes, file: str) -> None:
+    for event in yaml.parse(data, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            raise ConfigError(f"{file}:{line}: anchors and aliases are not allowed", hint="write the value out")
+
+
+def _construct(node: Any, path: Path, file: str, lines: dict[Path, int]) -> Any:
+    line = node.start_mark.line + 1
+    lines.setdefault(path, line)
+    if len(path) > _MAX_DEPTH:
+        raise ConfigError(f"{file}:{line}: nested deeper than {_MAX_DEPTH} levels")
+    if isinstance(node, yaml.MappingNode):
+        out: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = _scalar(key_node, file)
+            if key in out:
+                raise ConfigError(f"{file}:{key_node.start_mark.line + 1}: key {key!r} is given twice")
+            lines[(*path, key)] = key_node.start_mark.line + 1
+            out[key] = _construct(value_node, (*path, key), file, lines)
+        return out
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(item, (*path, i), file, lines) for i, item in enumerate(node.value)]
+    return _scalar(node, file)
+
+
+def _scalar(node: Any, file: str) -> Any:
+    if not isinstance(node, yaml.ScalarNode) or not node.tag.startswith("tag:yaml.org,2002:"):
+        raise ConfigError(f"{file}:{node.start_mark.line + 1}: expected a plain value, got {node.tag}")
+    constructor = yaml.constructor.SafeConstructor()
+    try:
+        value = constructor.construct_object(node)
+    except (yaml.YAMLError, ValueError) as e:
+        raise ConfigError(f"{file}:{node.start_mark.line + 1}: {node.value!r} is not a plain value") from e
+    if value is not None and not isinstance(value, (str, int, float, bool)):
+        return str(node.value)  # dates stay as written
+    return value
+
+
+def _override(tree: Any, text: str) -> None:
+    """Apply one ``a.b.c=value`` in place. The value is YAML; the key names a stage's parameter or any key of the config."""
+    key, separator, value_text = text.partition("=")
+    if not separator:
+        raise ConfigError(f"--set {text}: expected key=value", hint="for example --set quality.gopher.min_words=30")
+    value = _load(value_text.encode() or b"null", f"--set {key}", {})
+    parts = key.split(".")
+    if parts[0] in ("name", "seed", "run", "input", "stages", "output"):
+        _assign(tree, parts, value, key)
+        return
+    matches = []
+    for section in ("input", "stages", "output"):
+        for i, entry in enumerate(tree.get(section) or []):
+            name = entry if isinstance(entry, str) else next(iter(entry), "")
+            if key.startswith(f"{name}."):
+                matches.append((section, i, name))
+    if not matches:
+        names = [
+            e if isinstance(e, str) else next(iter(e), "")
+            for s in ("input", "stages", "output")
+            for e in tree.get(s) or []
+        ]
+        raise ConfigError(
+            f"--set {key}: no stage of this config is called {key.rpartition('.')[0]!r}",
+            hint=_did_you_mean(key.rpartition(".")[0], names) or "keys of the config itself start with run. or stages.",
+        )
+    if len(matches) > 1:
+        ways = " or ".join(f"{s}.{i}.{key[len(n) + 1 :]}" for s, i, n in matches)
+        raise ConfigError(f"--set {key}: {matches[0][2]} appears {len(matches)} times", hint=f"say which: {ways}")
+    section, i, name = matches[0]
+    _assign(tree, [section, str(i), *key[len(name) + 1 :].split(".")], value, key)
+
+
+def _assign(tree: Any, parts: Sequence[str], value: Any, key: str) -> None:
+    place = tree
+    for n, part in enumerate(parts[:-1]):
+        if isinstance(place, list):
+            if not part.isdigit() or int(part) >= len(place):
+                raise ConfigError(f"--set {key}: {'.'.join(parts[:n])} has entries 0 to {len(place) - 1}, not {part}")
+            if n + 1 < len(parts) and isinstance(place[int(part)], str):
+                place[int(part)] = {place[int(part)]: {}}
+            place = place[int(part)]
+            if isinstance(place, dict) and len(place) == 1:  # an entry {stage: params}: step into the parameters
+                name = next(iter(place))
+                place[name] = place[name] or {}
+                place = place[name]
+        elif isinstance(place, dict):
+            if place.get(part) is None:
+                place[part] = {}
+            place = place[part]
+        else:
+            raise ConfigError(f"--set {key}: {'.'.join(parts[:n])} is a plain value")
+    if not isinstance(place, dict):
+        raise ConfigError(f"--set {key}: nothing there to set")
+    place[parts[-1]] = value
+
+
+def _did_you_mean(key: str, known: Any) -> str | None:
+    close = difflib.get_close_matches(key, list(known), 1, 0.5)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(map(str, known))}"
+
+
+def _similar_files(path: str) -> str | None:
+    folder = os.path.dirname(path) or "."
+    names = [os.path.join(folder, n) for n in (os.listdir(folder) if os.path.isdir(folder) else [])]
+    close = difflib.get_close_matches(path, [n.removeprefix("./") for n in names], 1, 0.6)
+    return close[0] if close else None

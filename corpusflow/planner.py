@@ -1,0 +1,541 @@
+"""Config to Plan: expands composites, inserts Scores that rules need, puts wide checkpoints where text must be stored,
+cuts at barriers, and fingerprints every node.
+
+Reads the config, the stage classes, model files (for their hashes) and the input listing; writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from corpusflow import registry
+from corpusflow.build import build_stage, content_sha256, find_model, model_fields
+from corpusflow.config import Config, StageConfig
+from corpusflow.errors import ConfigError
+from corpusflow.fingerprint import fingerprint
+from corpusflow.plan import SOURCE_BASE, Kind, Node, Plan, Shard, Step, type_string
+from corpusflow.schema import BYTES_COLUMNS, DOCUMENT_COLUMNS, OPTIONAL, is_signal
+from corpusflow.stage import Composite, Exchange, Filter, Score, Sink, Source, Stage, Transform, parameters
+from corpusflow.storage import storage_for
+
+
+@dataclass
+class _Item:
+    """A stage on its way to becoming a node."""
+
+    stage: str
+    reference: str
+    configured: Stage | None
+    piece: int
+    part: Stage | None  # None for a wide checkpoint
+    where: str
+    inserted: bool = False
+
+
+@dataclass
+class _State:
+    """What the fingerprint of the next node is made of; see plan.py."""
+
+    lineage: str = fingerprint("source")
+    base: int = SOURCE_BASE
+    base_fp: str = fingerprint("source")
+    text_version: int = 0
+    step: int = 0
+    transform_step: int = 0
+    masks: list[tuple[str, bool, int]] = field(default_factory=list)  # (mask_fp, gate, step) since the last Transform
+    gates: list[tuple[str, int]] = field(default_factory=list)  # since the base
+    scores: list[str] = field(default_factory=list)  # fingerprints, since the last Transform
+    signals: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+class Planner:
+    """Makes one Plan of one Config."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.run_dir = os.path.abspath(config.run.dir)
+        self.models: dict[str, str] = {}  # sha256 -> path as the config gives it
+        self.code: dict[str, str] = {}  # sha256 -> path of a user's stage file
+        self._model_of: dict[str, str] = {}  # path -> sha256
+        self._configured: list[tuple[StageConfig, Stage]] = []
+        self.sources = tuple(self._source(i, c) for i, c in enumerate(config.input))
+
+    # ---- stages ----
+
+    def _build(self, section: str, i: int, given: StageConfig) -> Stage:
+        place = self.config.where(section, i)
+        try:
+            cls = registry.find(given.name)
+            stage = build_stage(given.name, cls, given.params)
+            self._hash_models(given.name, cls, stage)
+            if ".py:" in given.name:
+                path = given.name.rpartition(":")[0]
+                self.code[content_sha256(path)] = os.path.abspath(path)
+        except ConfigError as e:
+            raise ConfigError(f"{place}: {e.message}", hint=e.hint) from e
+        return stage
+
+    def _hash_models(self, name: str, cls: type[Stage], stage: Stage) -> None:
+        for key in model_fields(cls):
+            value = getattr(stage, key)
+            if value:
+                path = find_model(name, cls, key, value)
+                sha = self._model_of.get(value) or content_sha256(path)
+                self._model_of[value] = sha
+                self.models[sha] = path if os.path.exists(value) else ""
+
+    def _source(self, i: int, given: StageConfig) -> _Item:
+        stage = self._build("input", i, given)
+        if not isinstance(stage, Source):
+            raise ConfigError(
+                f"{self.config.where('input', i)}: {given.name} is not an input",
+                hint="inputs are the ingest.* stages that read files",
+            )
+        return _Item(given.name, given.name, stage, -1, stage, self.config.where("input", i))
+
+    def _items(self) -> list[_Item]:
+        items: list[_Item] = []
+        for section in ("stages", "output"):
+            for i, given in enumerate(getattr(self.config, section)):
+                stage = self._build(section, i, given)
+                where = self.config.where(section, i)
+                if isinstance(stage, Source):
+                    raise ConfigError(f"{where}: {given.name} reads input", hint="move it to `input:`")
+                if (section == "output") != isinstance(stage, Sink):
+                    other = "output" if section == "stages" else "stages"
+                    raise ConfigError(
+                        f"{where}: {given.name} does not belong under {section}", hint=f"move it to `{other}:`"
+                    )
+                self._configured.append((given, stage))
+                parts = stage.expand() if isinstance(stage, Composite) else (stage,)
+                for piece, part in enumerate(parts):
+                    index = piece if isinstance(stage, Composite) else -1
+                    items.append(_Item(given.name, _reference(given.name), stage, index, part, where))
+        return items
+
+    # ---- inserting ----
+
+    def _with_scores(self, items: list[_Item]) -> list[_Item]:
+        """The items, with a Score in front of each stage that reads a signal which nobody has measured on this text."""
+        available: dict[str, _Item] = {}
+        out: list[_Item] = []
+
+        def need(item: _Item, trail: tuple[str, ...]) -> None:
+            part = item.part
+            for column in part.inputs() if part is not None else ():
+                if is_signal(column) and column not in available and not column.endswith(OPTIONAL):
+                    if column in trail:
+                        raise ConfigError(f"{item.where}: {column} depends on itself ({' -> '.join(trail)})")
+                    score = self._score_for(column, item)
+                    need(score, (*trail, column))
+                    add(score)
+
+        def add(item: _Item) -> None:
+            part = item.part
+            if isinstance(part, Transform) and "text" in part.outputs():
+                stale = {c for c, by in available.items() if isinstance(by.part, Score) and _reads_text(by, available)}
+                for column in stale:
+                    del available[column]
+            for column in part.outputs() if part is not None else ():
+                if is_signal(column):
+                    available[column] = item
+            out.append(item)
+
+        for item in items:
+            if isinstance(item.part, Score) and all(c in available for c in item.part.outputs()):
+                previous = available[next(iter(item.part.outputs()))]
+                if previous.inserted and previous.part == item.part:
+                    continue  # measured already, on this very text, for an earlier rule
+            need(item, ())
+            add(item)
+        return out
+
+    def _score_for(self, column: str, reader: _Item) -> _Item:
+        """A Score that adds `column`: as the config has it (its parameters, measured again), else by default parameters."""
+        for given, stage in self._configured:
+            parts = stage.expand() if isinstance(stage, Composite) else (stage,)
+            for piece, part in enumerate(parts):
+                if isinstance(part, Score) and column in part.outputs() and not part.survivors_only:
+                    index = piece if isinstance(stage, Composite) else -1
+                    return _Item(given.name, _reference(given.name), stage, index, part, reader.where, inserted=True)
+        found = registry.score_for(column)
+        if found is None:
+            raise ConfigError(
+                f"{reader.where}: {reader.stage} reads {column}, which no stage before it makes",
+                hint="`corpusflow stages` lists what each stage adds",
+            )
+        name, cls, piece = found
+        stage = cls()
+        self._hash_models(name, cls, stage)
+        if isinstance(stage, Composite):
+            return _Item(name, name, stage, piece, stage.expand()[piece], reader.where, inserted=True)
+        return _Item(name, name, stage, -1, stage, reader.where, inserted=True)
+
+    # ---- wide checkpoints ----
+
+    def _with_wides(self, items: list[_Item]) -> list[_Item]:
+        """A wide checkpoint per segment that rewrites documents: after its last Transform and the gates that follow it, so
+        that text is written once and what a gate drops is never stored; and one after every Transform with `keep`."""
+        out: list[_Item] = []
+        segment: list[_Item] = []
+
+        def close() -> None:
+            last = max((i for i, it in enumerate(segment) if isinstance(it.part, Transform)), default=None)
+            if last is None:
+                out.extend(segment)
+                return
+            gates = [i for i, it in enumerate(segment) if i > last and isinstance(it.part, Filter) and it.part.gate]
+            at = gates[-1] if gates else last
+            for i, item in enumerate(segment):
+                out.append(item)
+                kept = isinstance(item.part, Transform) and item.part.keep
+                if i == at or (kept and i != at):
+                    out.append(_Item(segment[last if i == at else i].stage, "", None, -1, None, item.where))
+
+        for item in items:
+            if isinstance(item.part, (Exchange, Sink)):
+                close()
+                segment = []
+                out.append(item)
+            else:
+                segment.append(item)
+        close()
+        return out
+
+    # ---- nodes ----
+
+    def plan(self, shards: tuple[Shard, ...], epoch: int) -> Plan:
+        """The Plan for an input listing."""
+        items = [*self.sources, *self._with_wides(self._with_scores(self._items()))]
+        state = _State(columns={k: type_string(v) for k, v in DOCUMENT_COLUMNS.items()})
+        nodes: list[Node] = []
+        shard_set = fingerprint([s.key for s in shards])
+        folders: set[str] = set()
+        for item in items:
+            node = self._node(len(nodes), item, state, nodes, shard_set)
+            if node.folder in folders:
+                continue  # the same stage on the same text twice: one node is enough
+            folders.add(node.folder)
+            nodes.append(node)
+            _advance(state, node)
+        steps = _steps(nodes)
+        columns = {k: v for k, v in state.columns.items() if k not in BYTES_COLUMNS}
+        return Plan(
+            name=self.config.name,
+            seed=self.config.seed,
+            fp=fingerprint([n.fp for n in nodes], [n.step for n in nodes], [(s.number, s.key) for s in shards], epoch),
+            run_dir=self.run_dir,
+            epoch=epoch,
+            nodes=tuple(nodes),
+            steps=steps,
+            shards=shards,
+            document_columns=columns,
+            sample=self.config.run.sample,
+            models=self.models,
+            code=self.code,
+            notes=_notes(nodes),
+        )
+
+    def source_op(self, i: int) -> str:
+        """Fingerprint of a Source's operation; part of the key of its shards."""
+        return self._op_fp(self.sources[i])
+
+    def _op_fp(self, item: _Item) -> str:
+        part = item.part
+        if part is None:
+            return fingerprint("wide", 1)
+        values = parameters(part, semantic_only=True)
+        for key in model_fields(type(part)):
+            if values.get(key):
+                values[key] = self._model_of[values[key]]
+        reference = item.reference
+        if ".py:" in reference:
+            path, _, attribute = reference.rpartition(":")
+            reference = content_sha256(path) + ":" + attribute
+        if isinstance(part, Filter):
+            return fingerprint(reference, [r.as_data() for r in part.rules()])
+        return fingerprint(reference, type(part).__qualname__, part.version, values)
+
+    def _node(self, index: int, item: _Item, state: _State, nodes: list[Node], shard_set: str) -> Node:
+        part = item.part
+        kind = _kind(part)
+        reads = _available(part.inputs() if part is not None else (), state)
+        providers = {c: state.signals[c] for c in reads if is_signal(c)}
+        for column in reads:
+            if not is_signal(column) and column not in state.columns:
+                raise ConfigError(
+                    f"{item.where}: {item.stage} reads the column {column!r}, which no input maps and no stage adds",
+                    hint=f"columns here: {', '.join(state.columns)}",
+                )
+        op_fp = self._op_fp(item)
+        provided = {c: nodes[i].fp for c, i in sorted(providers.items())}
+        masks = [m for m, _, _ in state.masks]
+        gates = [g for g, _ in state.gates]
+        survivors_only = isinstance(part, Score) and part.survivors_only
+        mask_fp = fingerprint("mask", op_fp, provided) if kind == "filter" else ""
+        before = [state.base_fp, state.lineage]
+        if kind == "source":
+            fp = op_fp
+        elif kind == "wide":
+            fp = fingerprint(kind, state.lineage, [m for m, gate, _ in state.masks if gate], state.scores)
+        elif kind == "score" and not survivors_only:
+            fp = fingerprint(kind, op_fp, before, gates, provided)
+        elif kind == "filter":
+            fp = fingerprint(kind, mask_fp, before, masks, state.scores, gates)
+        elif kind in ("exchange", "sink"):
+            fp = fingerprint(kind, op_fp, before, masks, state.scores, gates, provided, shard_set, self.config.seed)
+        else:
+            fp = fingerprint(kind, op_fp, before, masks, state.scores, gates, provided)
+        return Node(
+            index=index,
+            stage=item.stage,
+            kind=kind,
+            label=self._label(item, kind),
+            reference=item.reference,
+            params=self._pinned(item),
+            piece=item.piece,
+            fp=fp,
+            op_fp=op_fp,
+            mask_fp=mask_fp,
+            step=_step_of(kind, survivors_only, state, providers, nodes),
+            base=state.base,
+            text_version=state.text_version,
+            reads=tuple(reads),
+            adds=_adds(part, state),
+            removes=part.removes if isinstance(part, Transform) else (),
+            providers=providers,
+            rules=tuple(r.as_data() for r in part.rules()) if isinstance(part, Filter) else (),
+            gate=isinstance(part, Filter) and part.gate,
+            inserted=item.inserted,
+            survivors_only=survivors_only,
+            where=item.where,
+            libraries=_libraries(part),
+        )
+
+    def _label(self, item: _Item, kind: Kind) -> str:
+        if isinstance(item.configured, Composite):
+            same = [i for i, p in enumerate(item.configured.expand()) if _kind(p) == kind]
+            if len(same) > 1:
+                return f"{kind}{same.index(item.piece) + 1}"
+        return kind
+
+    def _pinned(self, item: _Item) -> Mapping[str, Any]:
+        """Parameters with a model's path replaced by that of its copy in the run folder."""
+        if item.configured is None:
+            return {}
+        values = parameters(item.configured)
+        for key in model_fields(type(item.configured)):
+            value = values.get(key)
+            if value and self.models.get(self._model_of[value]):
+                values[key] = pinned_path(self.run_dir, self._model_of[value], value)
+        return values
+
+
+def _reference(name: str) -> str:
+    """What workers find the class by: a user's file gets its full path, since their working directory is another."""
+    return os.path.abspath(name) if ".py:" in name else name
+
+
+def pinned_path(run_dir: str, sha256: str, path: str) -> str:
+    """Where the run folder keeps its copy of a model."""
+    return f"{run_dir}/models/{sha256[:12]}-{os.path.basename(path.rstrip('/'))}"
+
+
+def pinned_code_path(run_dir: str, sha256: str, path: str) -> str:
+    """Where the run folder keeps its copy of a user's stage file."""
+    return f"{run_dir}/code/{sha256[:12]}/{os.path.basename(path)}"
+
+
+def _reads_text(item: _Item, available: Mapping[str, _Item]) -> bool:
+    part = item.part
+    if part is None:
+        return False
+    return any(
+        c == "text" or (c in available and available[c] is not item and _reads_text(available[c], available))
+        for c in part.inputs()
+    )
+
+
+def _available(inputs: tuple[str, ...], state: _State) -> tuple[str, ...]:
+    """The columns a stage reads here: those it may do without only where some stage before makes them."""
+    names = [c.removesuffix(OPTIONAL) for c in inputs if not c.endswith(OPTIONAL) or _known(c.removesuffix(OPTIONAL), state)]
+    return tuple(dict.fromkeys(names))
+
+
+def _known(column: str, state: _State) -> bool:
+    return column in state.signals if is_signal(column) else column in state.columns
+
+
+def _adds(part: Stage | None, state: _State) -> dict[str, str]:
+    """What a stage adds; a wide checkpoint holds every document column but the raw bytes."""
+    if part is None:
+        return {k: v for k, v in state.columns.items() if k not in BYTES_COLUMNS}
+    return {k: type_string(v) for k, v in part.outputs().items()}
+
+
+def _kind(part: Stage | None) -> Kind:
+    kinds: tuple[tuple[type[Stage], Kind], ...] = (
+        (Source, "source"),
+        (Transform, "transform"),
+        (Score, "score"),
+        (Filter, "filter"),
+        (Exchange, "exchange"),
+        (Sink, "sink"),
+    )
+    if part is None:
+        return "wide"
+    return next(kind for cls, kind in kinds if isinstance(part, cls))
+
+
+def _step_of(kind: Kind, survivors_only: bool, state: _State, providers: Mapping[str, int], nodes: list[Node]) -> int:
+    """Most nodes run where they stand; a Score runs as early as what it reads exists, so that text is decoded once."""
+    if kind == "score" and not survivors_only:
+        base_step = nodes[state.base].step if state.base != SOURCE_BASE else 0
+        needed = [nodes[i].step for i in providers.values()]
+        # an Exchange's columns exist for others from the map step after it
+        needed = [s + 1 if nodes[i].kind == "exchange" else s for s, i in zip(needed, providers.values(), strict=True)]
+        return max([base_step, state.transform_step, *needed, *(s for _, s in state.gates)])
+    if kind in ("exchange", "sink"):
+        return state.step + 1
+    return state.step
+
+
+def _advance(state: _State, node: Node) -> None:
+    """The state behind a node."""
+    for column, kind in node.adds.items():
+        if is_signal(column):
+            state.signals[column] = node.index
+        elif node.kind in ("source", "transform"):
+            state.columns[column] = kind
+    for column in node.removes:
+        state.columns.pop(column, None)
+    if node.kind == "transform":
+        state.lineage = node.fp
+        state.text_version += 1
+        state.masks, state.scores = [], []
+        state.transform_step = node.step
+    elif node.kind == "wide":
+        state.base, state.base_fp = node.index, node.fp
+        state.gates = []
+    elif node.kind == "score":
+        state.scores.append(node.fp)
+    elif node.kind == "filter":
+        state.masks.append((node.mask_fp, node.gate, node.step))
+        if node.gate:
+            state.gates.append((node.mask_fp, node.step))
+    elif node.kind == "exchange":
+        state.step += 2
+    elif node.kind == "sink":
+        state.step += 1
+
+
+def _steps(nodes: list[Node]) -> tuple[Step, ...]:
+    """Steps in order, empty ones left out. Map steps have even places before the first Sink."""
+    by_step: dict[int, list[int]] = {}
+    for node in nodes:
+        by_step.setdefault(node.step, []).append(node.index)
+        if node.kind == "exchange":
+            by_step.setdefault(node.step + 1, []).append(node.index)
+    steps: list[Step] = []
+    for number in sorted(by_step):
+        members = sorted(by_step[number])
+        first = nodes[members[0]]
+        alone = len(members) == 1 and first.step == number
+        kind: Any = first.kind if alone and first.kind in ("exchange", "sink") else "map"
+        steps.append(Step(number, kind, tuple(members)))
+    return tuple(steps)
+
+
+def _libraries(part: Stage | None) -> dict[str, str]:
+    out = {}
+    for name in ("pyarrow", *(part.libraries if part is not None else ())):
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            out[name] = "absent"
+    return out
+
+
+def _notes(nodes: list[Node]) -> tuple[str, ...]:
+    """What a reader of the plan should be told."""
+    notes = []
+    wides = [n for n in nodes if n.kind == "wide"]
+    if len(wides) > 1:
+        names = ", ".join(n.stage for n in wides)
+        notes.append(
+            f"text is written {len(wides)} times (after {names}); a Transform behind a barrier costs a copy of the corpus"
+        )
+    for node in nodes:
+        if (
+            node.kind == "score"
+            and node.inserted
+            and any(n.stage == node.stage and not n.inserted and n.kind == "score" for n in nodes)
+        ):
+            notes.append(f"{node.stage} is measured again before {node.where}, because the text changed since")
+    return tuple(dict.fromkeys(notes))
+
+
+def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tuple[Shard, ...]:
+    """List the input. Pieces that were listed before keep their number and epoch; new ones come after them.
+
+    Raises:
+        ConfigError: an input does not exist or matches nothing.
+    """
+    run = planner.config.run
+    known = {s.key: s for s in previous}
+    number = 1 + max((s.number for s in previous), default=-1)
+    listed: list[tuple[int, tuple[Any, ...]]] = []
+    for i, item in enumerate(planner.sources):
+        source = item.part
+        if not isinstance(source, Source):
+            continue
+        try:
+            listed += [
+                (i, tuple((f.path, f.relative_path, f.size, f.etag, f.start, f.end) for f in split.files))
+                for split in source.splits()
+            ]
+        except ConfigError as e:
+            raise ConfigError(f"{item.where}: {e.message}", hint=e.hint) from e
+    limits = _limits(run.limit, len(listed))
+    shards = []
+    for (i, files), limit in zip(listed, limits, strict=True):
+        if limit == 0:
+            continue
+        seed = planner.config.seed if run.sample is not None else 0
+        key = fingerprint(planner.source_op(i), [f[1:] for f in files], limit, run.sample, seed)
+        before = known.get(key)
+        files = tuple((os.path.abspath(f[0]), *f[1:]) for f in files)
+        if before is not None:
+            shards.append(replace(before, files=files))
+            continue
+        shards.append(Shard(number, epoch, i, files, limit, key))
+        number += 1
+    return tuple(sorted(shards, key=lambda s: s.number))
+
+
+def _limits(limit: int | None, shards: int) -> list[int | None]:
+    """`limit` records spread evenly: the first shards read one more."""
+    if limit is None:
+        return [None] * shards
+    return [limit // shards + (i < limit % shards) for i in range(shards)] if shards else []
+
+
+def changed_inputs(shards: tuple[Shard, ...]) -> list[str]:
+    """Input files that are not what they were when listed: gone, or with another size or time."""
+    seen: dict[str, str | None] = {}
+    changed = []
+    for shard in shards:
+        for path, _, _, etag, _, _ in shard.files:
+            if path not in seen:
+                try:
+                    seen[path] = storage_for(path).stat(path).etag
+                except (FileNotFoundError, NotADirectoryError):
+                    seen[path] = None
+                if seen[path] != etag:
+                    changed.append(path)
+    return changed

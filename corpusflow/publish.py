@@ -1,0 +1,70 @@
+"""Stable names for a Sink's files: `exports/<sink>/`, where nothing else ever lies.
+
+Files are linked one by one and the manifest last, so a reader that waits for manifest.json never sees half an export; doing
+it twice, or from two drivers at once, gives the same folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from corpusflow.errors import StageError
+from corpusflow.phases import Inputs
+from corpusflow.plan import Node, Plan
+from corpusflow.stage import Sink
+from corpusflow.storage import storage_for
+
+MANIFEST = "manifest.json"
+
+
+def export_folder(plan: Plan, node: Node) -> str:
+    """Where a Sink's files lie; a second Sink of one kind gets a number."""
+    same = [n.index for n in plan.nodes if n.kind == "sink" and n.stage == node.stage]
+    name = node.stage.rpartition(".")[2] if ".py:" not in node.stage else node.stage.rpartition(":")[2]
+    place = same.index(node.index)
+    return f"{plan.run_dir}/exports/{name}{f'-{place + 1}' if place else ''}"
+
+
+def publish(plan: Plan, node: Node) -> str:
+    """Give the Sink's committed files their names; returns the folder.
+
+    Raises:
+        StageError: the Sink names a file outside its folder, or one that is not committed.
+    """
+    sink = node.build()
+    if not isinstance(sink, Sink):
+        raise StageError(f"{node.name} is not a Sink")
+    inputs = Inputs(plan, node)
+    published = sink.publish(inputs)
+    folder = export_folder(plan, node)
+    storage = storage_for(folder)
+    names = {*published.parts, *published.texts, MANIFEST}
+    for name in names:
+        if os.path.isabs(name) or ".." in name.split("/") or "\0" in name:
+            raise StageError(f"{node.name} names a file outside its folder: {name!r}")
+    wanted = _manifest(node, published.texts.get(MANIFEST), plan)
+    try:
+        if storage.get(f"{folder}/{MANIFEST}") == wanted and all(storage.exists(f"{folder}/{n}") for n in names):
+            return folder
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    storage.delete(f"{folder}/{MANIFEST}")
+    for name, part in sorted(published.parts.items()):
+        storage.publish(part.path, f"{folder}/{name}")
+    for name, text in sorted(published.texts.items()):
+        if name != MANIFEST:
+            storage.replace(f"{folder}/{name}", text.encode())
+    for info in list(storage.walk(folder)):
+        if os.path.relpath(info.path, folder) not in names:
+            storage.delete(info.path)
+    storage.replace(f"{folder}/{MANIFEST}", wanted)
+    return folder
+
+
+def _manifest(node: Node, given: str | None, plan: Plan) -> bytes:
+    """The Sink's own manifest, with what it was made by."""
+    body: dict[str, Any] = json.loads(given) if given else {}
+    body = {"sink": node.stage, "fingerprint": node.fp, "run": plan.name, **body}
+    return (json.dumps(body, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()

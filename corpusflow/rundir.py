@@ -1,0 +1,181 @@
+"""The run folder: where the plan, the frozen input listing, pinned models and user code lie.
+
+plan.json                    the plan of the latest `run`, as people read it
+plans/<fp>.json              every plan this folder has seen; workers read theirs here
+plans/shards-<epoch>.parquet the frozen input listings; shards-<epoch>.json says what each was made from
+models/  code/               copies of model files and user stage files, named by SHA-256
+run.json  run.log            versions, resolved config, counters; the log
+<stage>/<part>-<fp>/         one dataset per stage (commit.py)
+exports/<sink>/              results under stable names
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpusflow.build import content_sha256
+from corpusflow.config import Config
+from corpusflow.errors import ConfigError, PlanDriftError
+from corpusflow.fingerprint import fingerprint
+from corpusflow.plan import Plan, Shard, shard_table, shards_from_table
+from corpusflow.planner import Planner, changed_inputs, make_shards, pinned_code_path, pinned_path
+from corpusflow.storage import storage_for
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A frozen input listing: which epoch of the run folder it is, and whether it lies there already."""
+
+    epoch: int
+    shards: tuple[Shard, ...]
+    stored: bool
+
+
+class RunDir:
+    """A run folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.storage = storage_for(self.path)
+
+    def file(self, *names: str) -> str:
+        """Full path of something in the folder."""
+        return "/".join((self.path, *names))
+
+    # ---- plans ----
+
+    def latest_plan(self) -> Plan:
+        """The plan of the latest run.
+
+        Raises:
+            ConfigError: no run was started here.
+        """
+        try:
+            data = json.loads(self.storage.get(self.file("plan.json")))
+        except (FileNotFoundError, NotADirectoryError) as e:
+            raise ConfigError(
+                f"{self.path} is not a run folder: it has no plan.json",
+                hint="start one with `corpusflow run configs/web.yaml`",
+            ) from e
+        return Plan.from_data(data, self._shards(data["epoch"]))
+
+    def store_plan(self, plan: Plan) -> str:
+        """Put a plan where workers find it; returns its path."""
+        path = self.file("plans", f"{plan.fp[:12]}.json")
+        self.storage.put_exclusive(path, plan.encode())
+        self.storage.replace(self.file("plan.json"), plan.encode())
+        return path
+
+    # ---- listings ----
+
+    def listing(self, planner: Planner, *, refresh: bool = False) -> Listing:
+        """The input: as frozen by an earlier run with the same `input`, else listed now.
+
+        Args:
+            refresh: list again; pieces that are still the same keep their number, so only new ones run.
+
+        Raises:
+            PlanDriftError: a file changed since it was listed.
+        """
+        made_from = _made_from(planner)
+        epochs = self._epochs()
+        same = [e for e, info in sorted(epochs.items()) if info["made_from"] == made_from]
+        if same and not refresh:
+            shards = self._shards(same[-1])
+            if changed := changed_inputs(shards):
+                raise PlanDriftError(
+                    f"{len(changed)} input file(s) changed since they were listed, the first: {changed[0]}",
+                    hint="add --refresh to take the input as it is now (only what changed runs again)",
+                )
+            return Listing(same[-1], shards, stored=True)
+        previous = self._shards(max(epochs)) if epochs else ()
+        epoch = max(epochs, default=-1) + 1
+        shards = make_shards(planner, previous, epoch)
+        if not shards:
+            raise ConfigError("the input holds nothing to read", hint="check `input:`")
+        for known in sorted(epochs):
+            if [s.key for s in self._shards(known)] == [s.key for s in shards]:
+                return Listing(known, self._shards(known), stored=True)
+        return Listing(epoch, shards, stored=False)
+
+    def store_listing(self, planner: Planner, listing: Listing) -> Listing:
+        """Freeze a listing. Where another driver froze one meanwhile, that one counts."""
+        if listing.stored:
+            return listing
+        sink = pa.BufferOutputStream()
+        pq.write_table(shard_table(listing.shards), sink, compression="zstd")
+        data = sink.getvalue().to_pybytes()
+        info = json.dumps({"made_from": _made_from(planner), "shards": len(listing.shards)}).encode()
+        name = f"shards-{listing.epoch:04d}"
+        if self.storage.put_exclusive(self.file("plans", f"{name}.parquet"), data):
+            self.storage.put_exclusive(self.file("plans", f"{name}.json"), info)
+            return Listing(listing.epoch, listing.shards, stored=True)
+        self.storage.put_exclusive(self.file("plans", f"{name}.json"), info)
+        return self.listing(planner)
+
+    def _epochs(self) -> dict[int, Mapping[str, Any]]:
+        out: dict[int, Mapping[str, Any]] = {}
+        for info in self.storage.list(self.file("plans")):
+            name = os.path.basename(info.path)
+            if name.startswith("shards-") and name.endswith(".json"):
+                out[int(name[7:11])] = json.loads(self.storage.get(info.path))
+        return out
+
+    def _shards(self, epoch: int) -> tuple[Shard, ...]:
+        data = self.storage.get(self.file("plans", f"shards-{epoch:04d}.parquet"))
+        return shards_from_table(pq.read_table(pa.BufferReader(data)))
+
+    # ---- pinned files ----
+
+    def pin(self, plan: Plan) -> None:
+        """Copy models and user code in, so that every worker, now and at resume, reads the same bytes.
+
+        Raises:
+            PlanDriftError: the copy there is not what its name says.
+        """
+        for sha, path in plan.models.items():
+            if path:
+                self._pin(path, pinned_path(self.path, sha, path), sha)
+        for sha, path in plan.code.items():
+            self._pin(path, pinned_code_path(self.path, sha, path), sha)
+
+    def _pin(self, source: str, target: str, sha: str) -> None:
+        if os.path.isdir(source):
+            for info in self.storage.walk(source):
+                self._copy(info.path, f"{target}/{os.path.relpath(info.path, source)}")
+        else:
+            self._copy(source, target)
+        if content_sha256(target) != sha:
+            raise PlanDriftError(
+                f"{target} does not have the SHA-256 it is named by", hint=f"delete it and run again: rm -r {target}"
+            )
+
+    def _copy(self, source: str, target: str) -> None:
+        if not self.storage.exists(target):
+            self.storage.put_exclusive(target, storage_for(source).get(source))
+
+
+def _made_from(planner: Planner) -> str:
+    """What a listing depends on besides the disk."""
+    run = planner.config.run
+    inputs = [[s.name, dict(s.params)] for s in planner.config.input]
+    return fingerprint(
+        inputs, os.getcwd() if _relative(planner.config) else "", run.limit, run.sample, planner.config.seed
+    )
+
+
+def _relative(config: Config) -> bool:
+    """Whether any input path is relative, so that it means another file elsewhere."""
+    for source in config.input:
+        paths = source.params.get("paths", [])
+        for path in [paths] if isinstance(paths, str) else paths:
+            if not os.path.isabs(str(path)) and "://" not in str(path):
+                return True
+    return False

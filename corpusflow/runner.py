@@ -1,0 +1,479 @@
+"""The driver: pending = plan - committed, a bounded window of tasks, then the seal. Holds nothing that must survive it.
+
+Killed at any moment, it is started again and goes on; two of them on one folder do the work twice and the result once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, Protocol
+
+from corpusflow.accounting import StageCount, account, add_up
+from corpusflow.commit import Dataset, Record, content_digest
+from corpusflow.config import Config
+from corpusflow.errors import ConfigError, RunFailedError, StageError
+from corpusflow.executors import Executor, make_executor
+from corpusflow.fingerprint import fingerprint
+from corpusflow.phases import Inputs, phase_dataset, phase_key, phases_of
+from corpusflow.plan import Node, Plan, Shard, Step
+from corpusflow.planner import Planner
+from corpusflow.publish import publish
+from corpusflow.rundir import RunDir
+from corpusflow.worker import Outcome, TaskSpec
+
+log = logging.getLogger("corpusflow")
+
+#: Lost workers and nodes are nobody's fault, but a document that crashes every worker must not be tried for ever.
+_LOST_WORKERS: Final = 6
+_QUARANTINE_FLOOR: Final = 100
+#: A wide checkpoint (zstd text), signals and exports, as a share of the compressed input: 0.4-0.9 measured on WARC.gz and
+#: JSONL.zst.
+_DISK_PER_INPUT_BYTE: Final = 1.2
+
+
+class Progress(Protocol):
+    """What a front end is told while a run goes on."""
+
+    def planned(self, plan: Plan, reused: Mapping[str, int]) -> None:
+        """The plan is made; `reused` says how many shards of each stage are committed already."""
+
+    def step(self, title: str, done: int, total: int) -> None:
+        """A step begins with `done` of `total` tasks committed."""
+
+    def task(self, outcome: Outcome, totals: Mapping[int, Mapping[str, Any]]) -> None:
+        """A task ended; `totals` are the counters so far by node."""
+
+    def message(self, text: str) -> None:
+        """Something a person should read."""
+
+
+@dataclass
+class RunResult:
+    """What a run made.
+
+    Attributes:
+        digest: over the contents of every stage; equal for equal results, however they were made.
+        counts: documents per stage.
+        exports: Sink name -> folder of its stable files.
+        measured: rows that Scores measured in this run (not in those before it).
+        text_bytes: bytes of text this run read.
+        seconds: wall seconds of this run.
+        peak_memory: bytes, the largest worker.
+    """
+
+    run_dir: str
+    digest: str
+    counts: list[StageCount]
+    exports: dict[str, str]
+    measured: int = 0
+    text_bytes: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    start_seconds: float = 0.0
+    peak_memory: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+class Runner:
+    """One run of one config."""
+
+    def __init__(self, config: Config, progress: Progress, *, refresh: bool = False) -> None:
+        self.config = config
+        self.progress = progress
+        self.run_dir = RunDir(config.run.dir)
+        self.planner = Planner(config)
+        listing = self.run_dir.listing(self.planner, refresh=refresh)
+        self._listing = listing
+        self.plan = self.planner.plan(listing.shards, listing.epoch)
+        self._records: dict[int, dict[int, Record]] = {}
+        self._failed: dict[tuple[int, str, int], list[int]] = {}
+        self.result = RunResult(self.run_dir.path, "", [], {})
+
+    # ---- the run ----
+
+    def run(self) -> RunResult:
+        """Do what is left, and say what came of it.
+
+        Raises:
+            CorpusflowError: see errors.py for which means what.
+        """
+        started = time.monotonic()
+        if not self.config.output and not self.config.stages:
+            raise ConfigError(f"{self.config.file}: nothing to do: no stages and no output")
+        self._preflight()
+        plan_path = self._store()
+        try:
+            self._warm()
+            executor = self._executor(plan_path)
+            try:
+                for step in self.plan.steps:
+                    self._step(step, executor, plan_path)
+            finally:
+                if executor.started:
+                    executor.close()
+        finally:
+            self.result.seconds = time.monotonic() - started
+        self._conclude()
+        return self.result
+
+    def _preflight(self) -> None:
+        """Refuse a disk that cannot hold the result."""
+        if not self.config.run.check_disk:
+            return
+        free = self.run_dir.storage.free_bytes(self.run_dir.path)
+        size = sum(s.length for s in self.plan.shards)
+        sinks = sum(1 for n in self.plan.nodes if n.kind == "sink")
+        need = int(size * (_DISK_PER_INPUT_BYTE + 0.4 * max(0, sinks - 1)))
+        if free is not None and need > free and not all(n.kind == "source" for n in self.plan.nodes):
+            raise RunFailedError(
+                f"{self.run_dir.path} has {free / 1e9:.1f} GB free; "
+                f"{size / 1e9:.1f} GB of input will need about {need / 1e9:.1f} GB",
+                hint="free some space, choose another run.dir, or go on at your own risk with --set run.check_disk=false",
+            )
+
+    def _store(self) -> str:
+        try:
+            listing = self.run_dir.store_listing(self.planner, self._listing)
+            if listing.shards != self.plan.shards or listing.epoch != self.plan.epoch:
+                self.plan = self.planner.plan(listing.shards, listing.epoch)
+            self.run_dir.pin(self.plan)
+            path = self.run_dir.store_plan(self.plan)
+        except (PermissionError, NotADirectoryError, FileExistsError) as e:
+            raise ConfigError(
+                f"cannot write to the run folder {self.run_dir.path}: {e.strerror}",
+                hint="choose another: --set run.dir=…",
+            ) from e
+        for node in self.plan.nodes:
+            content = {
+                "stage": node.stage,
+                "part": node.label,
+                "fp": node.fp,
+                "params": {k: str(v) if isinstance(v, tuple) else v for k, v in node.params.items()},
+                "libraries": node.libraries,
+                "epoch": self.plan.epoch,
+                "shards": len(self.plan.shards),
+            }
+            Dataset(self.plan.root(node), node.fp).plan(
+                self.plan.epoch, content, allow_drift=self.config.run.allow_version_drift
+            )
+        self._write_run_json({})
+        return path
+
+    def _warm(self) -> None:
+        """Compile kernels here, once, for stages that have work left."""
+        seen = set()
+        for node in self.plan.nodes:
+            if node.kind in ("wide", "source") or (node.op_fp in seen):
+                continue
+            seen.add(node.op_fp)
+            if len(self.committed(node)) < len(self.shards_of(node)):
+                started = time.monotonic()
+                node.build().warm()
+                if (took := time.monotonic() - started) > 2:
+                    log.info("compiled kernels of %s in %.1f s", node.name, took)
+
+    def _executor(self, plan_path: str) -> _LazyExecutor:
+        return _LazyExecutor(lambda: make_executor(self.config.run, self.plan, plan_path), self)
+
+    # ---- steps ----
+
+    def shards_of(self, node: Node) -> list[Shard]:
+        """The shards a node has work on."""
+        if node.kind == "source":
+            return [s for s in self.plan.shards if s.source == node.index]
+        return list(self.plan.shards)
+
+    def committed(self, node: Node) -> dict[int, Record]:
+        """Commit records of a map node by shard; for a Sink, of nothing."""
+        if node.kind == "sink":
+            return {}
+        if node.index not in self._records:
+            keys = {s.number: self.plan.key(node, s) for s in self.shards_of(node)}
+            self._records[node.index] = Dataset(self.plan.root(node), node.fp).records(keys)
+        return self._records[node.index]
+
+    def _step(self, step: Step, executor: _LazyExecutor, plan_path: str) -> None:
+        first = self.plan.nodes[step.nodes[0]]
+        if step.kind != "map":
+            if first.kind == "sink":
+                self._refuse_nothing(first)
+            self._phases(step, first, executor, plan_path)
+            if first.kind == "sink":
+                self.result.exports[first.stage] = publish(self.plan, first)
+            return
+        nodes = [self.plan.nodes[i] for i in step.nodes]
+        done = set(self.plan.by_number)
+        for node in nodes:
+            mine = {s.number for s in self.shards_of(node)}
+            done &= set(self.committed(node)) | (set(self.plan.by_number) - mine)
+        todo = [TaskSpec(plan_path, step.index, n) for n in sorted(set(self.plan.by_number) - done)]
+        memory = max(n.build().resources.memory for n in nodes if n.kind != "wide")
+        self._tasks(self._title(nodes), todo, len(done), memory, executor)
+        for node in nodes:
+            self._records.pop(node.index, None)
+            self._seal(node)
+
+    def _title(self, nodes: Iterable[Node]) -> str:
+        names = dict.fromkeys(n.stage for n in nodes if n.kind != "wide")
+        return " + ".join(names)
+
+    def _phases(self, step: Step, node: Node, executor: _LazyExecutor, plan_path: str) -> None:
+        for phase in phases_of(node):
+            dataset = phase_dataset(self.plan, node, phase.name)
+            if dataset.sealed(0) is not None:
+                continue
+            inputs = Inputs(self.plan, node)
+            total = len(inputs.shards) if phase.tasks is None else phase.tasks(inputs)
+            keys = {n: phase_key(node, phase.name, n) for n in range(total)}
+            done = dataset.records(keys)
+            todo = [TaskSpec(plan_path, step.index, n, phase.name) for n in range(total) if n not in done]
+            memory = node.build().resources.memory
+            self._tasks(f"{node.stage}: {phase.name}", todo, len(done), memory, executor)
+            records = dataset.records(keys)
+            dataset.seal(0, list(records.values()))
+
+    def _tasks(self, title: str, todo: list[TaskSpec], done: int, memory: int, executor: _LazyExecutor) -> None:
+        """Run tasks, at most a window of them at once; a failed one is tried again."""
+        self.progress.step(title, done, done + len(todo))
+        if not todo:
+            return
+        queue = todo[::-1]
+        running = 0
+        totals: dict[int, dict[str, Any]] = {}
+        while queue or running:
+            while queue and running < executor.window():
+                executor.submit(queue.pop(), memory)
+                running += 1
+            for outcome in executor.wait(1.0):
+                running -= 1
+                if outcome.result is None:
+                    self._again(outcome)
+                    queue.append(outcome.spec)
+                    continue
+                self._note(outcome, totals)
+                self._guard_quarantine(totals)
+
+    def _note(self, outcome: Outcome, totals: dict[int, dict[str, Any]]) -> None:
+        result = outcome.result
+        if result is None:
+            return
+        self.result.tasks += 1
+        self.result.measured += result.measured
+        self.result.text_bytes += result.text_bytes
+        self.result.peak_memory = max(self.result.peak_memory, result.peak_memory)
+        for index, counters in result.counters.items():
+            totals[index] = add_up([totals.get(index, {}), counters])
+        self.progress.task(outcome, totals)
+
+    def _again(self, outcome: Outcome) -> None:
+        """Decide whether a failed task is tried again.
+
+        Raises:
+            CorpusflowError: it is not.
+        """
+        spec, error = outcome.spec, outcome.error
+        key = (spec.step, spec.phase, spec.index)
+        lost = self._failed.setdefault(key, [0, 0])
+        infrastructure = outcome.retry and not outcome.trace
+        lost[0 if infrastructure else 1] += 1
+        what = f"task {spec.index}" if spec.phase else f"shard {spec.index}"
+        log.warning("%s failed (%s)\n%s", what, error, outcome.trace)
+        if error is None:
+            raise StageError(f"{what} ended without an outcome")
+        if not outcome.retry:
+            raise error
+        if lost[0] > _LOST_WORKERS or lost[1] >= self.config.run.attempts:
+            raise RunFailedError(
+                f"{what} failed {sum(lost)} times; the last: {error.message}",
+                hint=error.hint
+                or f"see {self.run_dir.file('run.log')}; everything committed is kept, `corpusflow run` goes on from here",
+            )
+        self.progress.message(f"{what}: {error.message}; trying again")
+
+    def _guard_quarantine(self, totals: Mapping[int, Mapping[str, Any]]) -> None:
+        """Stop a run whose documents mostly cannot be processed.
+
+        Raises:
+            RunFailedError: over 100 documents and over `run.max_quarantine` of a stage.
+        """
+        for index, counters in totals.items():
+            bad = counters.get("quarantined", {})
+            n, entered = sum(bad.values()), counters.get("in", 0)
+            if n > max(_QUARANTINE_FLOOR, self.config.run.max_quarantine * entered):
+                node = self.plan.nodes[index]
+                worst = max(bad, key=lambda k: bad[k])
+                raise RunFailedError(
+                    f"{node.stage} could not process {n} of {entered} documents (most often: {worst})",
+                    hint=f"corpusflow inspect {self.run_dir.path} --stage {node.stage} --quarantine  shows them; "
+                    "--set run.max_quarantine=0.1 lets more pass",
+                )
+
+    def _seal(self, node: Node) -> None:
+        records = self.committed(node)
+        dataset = Dataset(self.plan.root(node), node.fp)
+        missing = {s.number for s in self.shards_of(node)} - set(records)
+        if missing:
+            raise StageError(
+                f"{node.name}: {len(missing)} shards have no record though their tasks ended, first {min(missing)}"
+            )
+        if dataset.sealed(self.plan.epoch) is None:
+            dataset.seal(self.plan.epoch, list(records.values()))
+
+    def _refuse_nothing(self, sink: Node) -> None:
+        """An export of no document is never what was meant."""
+        counts = self.counts()
+        before = [c for c in counts if c.stage not in {n.stage for n in self.plan.nodes if n.kind == "sink"}]
+        if not before or before[-1].kept:
+            return
+        emptied = next((c for c in before if c.entered and not c.kept), before[0])
+        worst = max(emptied.dropped, key=lambda k: emptied.dropped[k]) if emptied.dropped else "nothing to read"
+        raise RunFailedError(
+            f"no document is left for {sink.stage}: {emptied.stage} dropped the last {emptied.all_dropped} (most often: {worst})",
+            hint=f"corpusflow inspect {self.run_dir.path} --stage {emptied.stage}  shows them",
+        )
+
+    # ---- the end ----
+
+    def counts(self) -> list[StageCount]:
+        """Documents per stage, from what is committed."""
+        counters, advice = collect(self.plan, self.committed)
+        return account(self.plan, counters, advice)
+
+    def _conclude(self) -> None:
+        self._records.clear()
+        self.result.counts = self.counts()
+        self.result.digest = run_digest(self.plan)
+        self.result.warnings = warnings_of(self.result.counts)
+        self._write_run_json(
+            {
+                "digest": self.result.digest,
+                "counts": [c.as_data() for c in self.result.counts],
+                "measured": self.result.measured,
+                "text_bytes_read": self.result.text_bytes,
+                "seconds": round(self.result.seconds, 3),
+                "peak_worker_bytes": self.result.peak_memory,
+            }
+        )
+
+    def _write_run_json(self, outcome: Mapping[str, Any]) -> None:
+        libraries = {k: v for n in self.plan.nodes for k, v in n.libraries.items()}
+        body = {
+            "corpusflow": _version("corpusflow"),
+            "python": platform.python_version(),
+            "libraries": libraries,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "config": self.config.as_data(),
+            "models": {sha: os.path.basename(path) or "built in" for sha, path in self.plan.models.items()},
+            "plan": self.plan.fp,
+            **outcome,
+        }
+        self.run_dir.storage.replace(
+            self.run_dir.file("run.json"), (json.dumps(body, indent=1, ensure_ascii=False, default=str) + "\n").encode()
+        )
+
+
+class _LazyExecutor:
+    """Starts the executor at the first task: a run that reuses everything never starts Ray."""
+
+    def __init__(self, make: Callable[[], Executor], runner: Runner) -> None:
+        self._make = make
+        self._runner = runner
+        self._executor: Executor | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._executor is not None
+
+    def _get(self) -> Executor:
+        if self._executor is None:
+            begin = time.monotonic()
+            self._executor = self._make()
+            self._runner.result.start_seconds = time.monotonic() - begin
+        return self._executor
+
+    def window(self) -> int:
+        return self._get().window()
+
+    def submit(self, spec: TaskSpec, memory: int) -> None:
+        self._get().submit(spec, memory)
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        return self._get().wait(timeout)
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.close()
+
+
+def collect(
+    plan: Plan, committed: Callable[[Node], Mapping[int, Record]]
+) -> tuple[dict[int, dict[str, Any]], dict[int, dict[str, float]]]:
+    """Counters and advice of every node that has run, added up over shards (for a Sink, of its first phase)."""
+    counters: dict[int, dict[str, Any]] = {}
+    advice: dict[int, dict[str, float]] = {}
+    for node in plan.nodes:
+        records = list(committed(node).values())
+        if node.kind in ("sink", "exchange"):
+            phased = [phase_records(plan, node, p.name) for p in phases_of(node)]
+            noted = [r for some in phased for r in some]
+            if node.kind == "sink":
+                records = phased[0] if phased else []
+        else:
+            noted = records
+        if records:
+            counters[node.index] = add_up(r.counters for r in records)
+        if noted:
+            advice[node.index] = add_up(
+                {"seconds": r.advice.get("seconds", 0.0), "bytes": r.advice.get("bytes", 0)} for r in noted
+            )
+    return counters, advice
+
+
+def phase_records(plan: Plan, node: Node, phase: str) -> list[Record]:
+    """What a phase has committed so far."""
+    return list(Inputs(plan, node).records(phase).values())
+
+
+def run_digest(plan: Plan) -> str:
+    """One digest over the contents of everything a plan's stages committed, whoever made it and how often it was killed."""
+    digests = []
+    for node in plan.nodes:
+        if node.kind in ("exchange", "sink"):
+            for phase in phases_of(node):
+                records = phase_records(plan, node, phase.name)
+                digests.append([node.stage, node.label, phase.name, content_digest(records)])
+        if node.kind != "sink":
+            shards = [s for s in plan.shards if node.kind != "source" or s.source == node.index]
+            keys = {s.number: plan.key(node, s) for s in shards}
+            found = Dataset(plan.root(node), node.fp).records(keys)
+            digests.append([node.stage, node.label, node.fp, content_digest(found.values())])
+    return fingerprint(digests)
+
+
+def warnings_of(counts: Iterable[StageCount]) -> list[str]:
+    """What the closing table should say aloud."""
+    out = []
+    for row in counts:
+        if row.entered >= 10 and row.all_dropped > 0.9 * row.entered:
+            worst = max(row.dropped, key=lambda k: row.dropped[k])
+            out.append(f"{row.stage} dropped {row.all_dropped / row.entered:.1%} of what it saw (most often: {worst})")
+        if not row.exact:
+            out.append(f"{row.stage}: the numbers do not add up; please report this with run.json")
+    return out
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
