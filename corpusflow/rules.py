@@ -146,7 +146,9 @@ def _hold(rule: Rule, columns: Mapping[str, pa.Array], rows: int) -> tuple[np.nd
     applicable = ~_numpy(column.is_null())
     if rule.op in ("in", "not in"):
         member = _numpy(pc.is_in(column, value_set=pa.array(rule.value, column.type)))
-        return (member if rule.op == "in" else ~member), applicable
+        if rule.op == "not in":
+            return ~member, np.ones(rows, np.bool_)  # null is in no list
+        return member, applicable
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         compared = pc.call_function({"==": "equal", "!=": "not_equal"}[rule.op], [column, pa.scalar(rule.value)])
         return _numpy(compared.fill_null(False)), applicable

@@ -46,7 +46,7 @@ class RayExecutor(Executor):
         self._cpus_read = 0.0
         self._cpus = 1
         self._start(run)
-        self._task = ray.remote(_run)
+        self._task = ray.remote(max_calls=_RECYCLE_AFTER)(_run)
         if self._joined:
             self._check_shared(plan)
 
@@ -90,7 +90,7 @@ class RayExecutor(Executor):
         return self._cpus
 
     def submit(self, spec: TaskSpec, memory: int) -> None:
-        options: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "max_calls": _RECYCLE_AFTER}
+        options: dict[str, Any] = {"num_cpus": 1, "max_retries": 0}
         if self._joined:
             options.update(memory=memory, scheduling_strategy="SPREAD")
         self._running[self._task.options(**options).remote(spec)] = spec

@@ -102,8 +102,8 @@ def decode(body: bytes, content_type: str | None = None) -> tuple[str, str]:
             return body[len(bom) :].decode(codec, "replace"), codec
     if body.isascii():
         return _seven_bit(body, content_type)
-    if b"\0" in body[:2048] and (codec := _wide_zeros(body)):
-        return body.decode(codec, "replace"), codec
+    if b"\0" in body[:2048] and (wide := _wide_zeros(body)):
+        return body.decode(wide, "replace"), wide
     claims = declared(body, content_type)
     try:
         text = body.decode("utf-8")

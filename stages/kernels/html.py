@@ -66,8 +66,11 @@ _TAG: Final = re.compile(
     re.DOTALL,
 )
 _NOT_NESTING: Final = frozenset(
-    "area base br col embed hr img input link meta param source track wbr p li dt dd tr td th option optgroup thead tbody "
-    "tfoot colgroup caption rt rp a button nobr html head body path use circle rect line polygon polyline ellipse stop".split()
+    re.findall(
+        r"\w+",
+        "area base br col embed hr img input link meta param source track wbr p li dt dd tr td th option optgroup thead tbody "
+        "tfoot colgroup caption rt rp a button nobr html head body path use circle rect line polygon polyline ellipse stop",
+    )
 )
 
 
@@ -114,10 +117,8 @@ def is_binary(body: bytes) -> bool:
 
 def hazard(text: str) -> Hazard | None:
     """Why a parser should not be given this page; None for nearly all."""
-    tags = text.count("<")
-    if tags > _SAFE_TAGS:
-        if (found := _deep(text)) is not None:
-            return found
+    if text.count("<") > _SAFE_TAGS and (found := _deep(text)) is not None:
+        return found
     if len(text) > _SAFE_CHARACTERS and _attribute_work(text) > MAX_ATTRIBUTE_WORK:
         return "too_many_attributes"
     return None

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from stages.kernels.jit import inlined, kernel
 from stages.kernels.unicode_tables import (
     ESCAPE,
     JOINER,
@@ -37,7 +37,7 @@ COMPOSE: Final = 2  # may not be in NFC
 MAX_MARKS: Final = 30
 
 
-@njit(nogil=True, cache=True)
+@inlined
 def _keeps_joiner(joiner, before, after):  # type: ignore[no-untyped-def]
     """Whether an invisible joiner between two characters means something there (Unicode 16, sections 9.2, 12, 23.2)."""
     if joiner == 0x200B:  # word borders of scripts without spaces: Thai, Lao, Myanmar, Khmer, Tai
@@ -47,7 +47,7 @@ def _keeps_joiner(joiner, before, after):  # type: ignore[no-untyped-def]
     return 0x2190 <= after < 0x2C00 or 0x1F000 <= after < 0x1FB00  # inside an emoji
 
 
-@njit(nogil=True, cache=True)
+@inlined
 def _is_south_east_asian(code):  # type: ignore[no-untyped-def]
     return (
         0x0E00 <= code < 0x0F00
@@ -58,7 +58,7 @@ def _is_south_east_asian(code):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(nogil=True, cache=True)
+@inlined
 def _is_joining(code):  # type: ignore[no-untyped-def]
     return (
         0x0600 <= code < 0x0E00
@@ -73,7 +73,7 @@ def _is_joining(code):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(nogil=True, cache=True)
+@inlined
 def _opens_joiner(joiner, before):  # type: ignore[no-untyped-def]
     """Whether the joiner can be kept after `before`; what follows decides."""
     if joiner == 0x200B:
@@ -83,7 +83,7 @@ def _opens_joiner(joiner, before):  # type: ignore[no-untyped-def]
     return 0x2190 <= before < 0x2C00 or 0x1F000 <= before < 0x1FB00 or before == 0xFE0F
 
 
-@njit(nogil=True, cache=True)
+@inlined
 def _takes_selector(selector, before):  # type: ignore[no-untyped-def]
     """Whether a variation selector may follow `before`: one only, the supplementary ones after ideographs."""
     if before <= 32 or 0xFE00 <= before < 0xFE10 or 0xE0100 <= before < 0xE01F0:
@@ -93,7 +93,7 @@ def _takes_selector(selector, before):  # type: ignore[no-untyped-def]
     return 0x3400 <= before < 0xA000 or 0xF900 <= before < 0xFB00 or 0x20000 <= before < 0x40000
 
 
-@njit(nogil=True, cache=True)
+@inlined
 def _after_escape(data, i, end):  # type: ignore[no-untyped-def]
     """Where a terminal's escape sequence ends, i being after the ESC: ``[``, digits and semicolons, a letter."""
     if i == end or data[i] != 91:
@@ -106,7 +106,7 @@ def _after_escape(data, i, end):  # type: ignore[no-untyped-def]
     return i
 
 
-@njit(nogil=True, cache=True)
+@inlined
 def _ends_entity(out, start, end):  # type: ignore[no-untyped-def]
     """Whether out[start:end], which ends before a semicolon, ends like an HTML entity: ``&#?[0-9A-Za-z]{1,24}``."""
     j = end - 1
@@ -121,7 +121,7 @@ def _ends_entity(out, start, end):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def edit(data, offsets, valid, classes, kinds, pairs, max_blank_lines, out, out_offsets, flags, hits):  # type: ignore[no-untyped-def]
     """Edit n documents.
 

@@ -42,6 +42,9 @@ class MemoryRun(PhaseInputs):
         # as after a filter: rows of the base with gaps
         return table.add_column(0, "row", pa.array(np.arange(len(table), dtype=np.int32) * 3 + 1))
 
+    def has(self, column: str) -> bool:
+        return True
+
     def epoch(self, shard: int) -> int:
         return self.epochs.get(shard, 0)
 

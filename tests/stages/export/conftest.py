@@ -29,6 +29,9 @@ class MemoryTask(PhaseTask):
         self.shards, self.seed = run.shard_numbers, run.seed
         self.written: list[Part] = []
 
+    def has(self, column: str) -> bool:
+        return True
+
     def epoch(self, shard: int) -> int:
         return 0
 
