@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow import ConfigError, Transform, param
-from stages.kernels.arrow import text_array, text_buffers, valid_mask
+from stages.kernels.buffers import text_buffers, text_column
 from stages.kernels.unicode import edit
 from stages.kernels.unicode_tables import character_classes, suspect_pairs
 
@@ -87,8 +87,7 @@ class Unicode(Transform):
         return pa.RecordBatch.from_arrays([text], names=["text"])
 
     def _edit(self, column: pa.Array) -> _Edited:
-        data, offsets = text_buffers(column)
-        valid = valid_mask(column)
+        offsets, data, valid = text_buffers(column)
         out = np.empty(int(offsets[-1] - offsets[0]), np.uint8)
         out_offsets = np.empty(len(offsets), np.int64)
         flags = np.empty(len(column), np.uint8)
@@ -101,7 +100,7 @@ class Unicode(Transform):
             if found <= len(hits):
                 break
             hits = np.empty(found, np.int64)
-        return _Edited(text_array(out[: out_offsets[-1]], out_offsets, valid), out, out_offsets, flags, hits[:found])
+        return _Edited(text_column(out[: out_offsets[-1]], out_offsets, valid), out, out_offsets, flags, hits[:found])
 
 
 @dataclass(frozen=True)

@@ -47,3 +47,14 @@ def number_column(values: np.ndarray, valid: np.ndarray | None = None) -> pa.Arr
     if valid is None or valid.all():
         return pa.array(values)
     return pa.array(values, mask=~valid)
+
+
+def text_column(data: np.ndarray, offsets: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
+    """A large_string array over buffers that hold valid UTF-8 and are not written to afterwards.
+
+    Args:
+        data, offsets: uint8, and int64 (n + 1,) as in `TextBuffers`.
+        valid: bool (n,), False for null; None where all are valid.
+    """
+    bitmap = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), bitmap)

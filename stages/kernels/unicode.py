@@ -8,7 +8,7 @@ need it. Promise: a document without a flag is left unchanged by ftfy (with the 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -38,7 +38,7 @@ MAX_MARKS: Final = 30
 
 
 @inlined
-def _keeps_joiner(joiner, before, after):  # type: ignore[no-untyped-def]
+def _keeps_joiner(joiner: Any, before: Any, after: Any) -> Any:
     """Whether an invisible joiner between two characters means something there (Unicode 16, sections 9.2, 12, 23.2)."""
     if joiner == 0x200B:  # word borders of scripts without spaces: Thai, Lao, Myanmar, Khmer, Tai
         return _is_south_east_asian(before) and _is_south_east_asian(after)
@@ -48,7 +48,7 @@ def _keeps_joiner(joiner, before, after):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _is_south_east_asian(code):  # type: ignore[no-untyped-def]
+def _is_south_east_asian(code: Any) -> Any:
     return (
         0x0E00 <= code < 0x0F00
         or 0x1000 <= code < 0x10A0
@@ -59,7 +59,7 @@ def _is_south_east_asian(code):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _is_joining(code):  # type: ignore[no-untyped-def]
+def _is_joining(code: Any) -> Any:
     return (
         0x0600 <= code < 0x0E00
         or 0x0F00 <= code < 0x10A0
@@ -74,7 +74,7 @@ def _is_joining(code):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _opens_joiner(joiner, before):  # type: ignore[no-untyped-def]
+def _opens_joiner(joiner: Any, before: Any) -> Any:
     """Whether the joiner can be kept after `before`; what follows decides."""
     if joiner == 0x200B:
         return _is_south_east_asian(before)
@@ -84,7 +84,7 @@ def _opens_joiner(joiner, before):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _takes_selector(selector, before):  # type: ignore[no-untyped-def]
+def _takes_selector(selector: Any, before: Any) -> Any:
     """Whether a variation selector may follow `before`: one only, the supplementary ones after ideographs."""
     if before <= 32 or 0xFE00 <= before < 0xFE10 or 0xE0100 <= before < 0xE01F0:
         return False
@@ -94,7 +94,7 @@ def _takes_selector(selector, before):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _after_escape(data, i, end):  # type: ignore[no-untyped-def]
+def _after_escape(data: Any, i: Any, end: Any) -> Any:
     """Where a terminal's escape sequence ends, i being after the ESC: ``[``, digits and semicolons, a letter."""
     if i == end or data[i] != 91:
         return i
@@ -107,7 +107,7 @@ def _after_escape(data, i, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _ends_entity(out, start, end):  # type: ignore[no-untyped-def]
+def _ends_entity(out: Any, start: Any, end: Any) -> Any:
     """Whether out[start:end], which ends before a semicolon, ends like an HTML entity: ``&#?[0-9A-Za-z]{1,24}``."""
     j = end - 1
     low = max(start, end - 26)
@@ -122,7 +122,19 @@ def _ends_entity(out, start, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def edit(data, offsets, valid, classes, kinds, pairs, max_blank_lines, out, out_offsets, flags, hits):  # type: ignore[no-untyped-def]
+def edit(
+    data: Any,
+    offsets: Any,
+    valid: Any,
+    classes: Any,
+    kinds: Any,
+    pairs: Any,
+    max_blank_lines: Any,
+    out: Any,
+    out_offsets: Any,
+    flags: Any,
+    hits: Any,
+) -> Any:
     """Edit n documents.
 
     Args:
@@ -150,7 +162,7 @@ def edit(data, offsets, valid, classes, kinds, pairs, max_blank_lines, out, out_
         newlines = 0  # since then
         before = np.int32(0)  # the last character kept, and its kind
         before_kind = 0
-        pending = 0  # a joiner that waits for the character after it
+        pending: Any = 0  # a joiner that waits for the character after it
         marks = 0
         flag = 0
         hit = False  # this line

@@ -100,7 +100,7 @@ _ANY_AFTER: Final = "ÂÃÎÐØÙŒœ"
 
 
 def _expand(ranges: str) -> str:
-    out = []
+    out: list[str] = []
     for i, char in enumerate(ranges):
         if char == "-" and 0 < i < len(ranges) - 1:
             out.extend(chr(c) for c in range(ord(ranges[i - 1]) + 1, ord(ranges[i + 1])))

@@ -1,0 +1,120 @@
+"""language.identify: codes, scripts, scores, and that they depend on the document alone."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from corpusflow import ConfigError, Rule, check_stage
+from corpusflow.rules import evaluate
+from stages.language.identify import Identify, LanguageFilter, LanguageScore
+
+SCORE = LanguageScore()
+
+
+def measure(*texts: str | None, stage: LanguageScore = SCORE) -> list[dict[str, object]]:
+    batch = pa.RecordBatch.from_arrays([pa.array(texts, pa.large_string())], names=["text"])
+    rows: list[dict[str, object]] = stage.score(batch).to_pylist()
+    return rows
+
+
+def test_contract() -> None:
+    check_stage(Identify())
+    check_stage(
+        Identify(keep=("en", "zh"), keep_scripts=("Latn", "Hans"), min_score={"zh": 0.4, "*": 0.65}, gate=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "script"),
+    [
+        ("The river rose in the night and the lower road was under water.", "en", "Latn"),
+        ("Der Fluss stieg in der Nacht, und die Straße stand unter Wasser.", "de", "Latn"),
+        ("Cette nuit, la rivière est montée et la route a été inondée.", "fr", "Latn"),
+        ("Река поднялась ночью, и нижняя дорога оказалась под водой.", "ru", "Cyrl"),
+        ("昨夜河水上涨，清晨时低处的道路已被淹没。", "zh", "Hans"),
+        ("昨夜河水上漲，清晨時低處的道路已被淹沒。", "zh", "Hant"),
+        ("川の水が夜のうちに増え、朝には低い道が水に沈んでいた。", "ja", "Jpan"),
+        ("밤사이 강물이 불어나 아침에는 낮은 길이 물에 잠겼다.", "ko", "Kore"),
+        ("ارتفع النهر في الليل وغمرت المياه الطريق المنخفض.", "ar", "Arab"),
+        ("แม่น้ำเอ่อขึ้นในเวลากลางคืนและถนนสายล่างจมน้ำ", "th", "Thai"),
+        ("नदी का पानी रात में बढ़ गया और निचली सड़क डूब गई।", "hi", "Deva"),
+        ("Το ποτάμι φούσκωσε τη νύχτα και ο δρόμος πλημμύρισε.", "el", "Grek"),
+        ("", "und", "Zyyy"),
+        ("ok", "und", "Latn"),
+        ("😀😀😀 12345 67890 !!!", "und", "Zyyy"),
+        ("人生", "und", "Hani"),
+        (None, "und", "Zyyy"),
+    ],
+)
+def test_table(text: str | None, code: str, script: str) -> None:
+    (row,) = measure(text)
+    assert (row["language.code"], row["language.script"]) == (code, script)
+    if code == "und":
+        assert row["language.score"] == 0
+        assert row["language.second"] is None
+    else:
+        assert 0.5 < row["language.score"] <= 1  # type: ignore[operator]
+
+
+def test_code_numbers_and_addresses_are_not_language() -> None:
+    german = "Die Datei wird mit dem folgenden Befehl in das Verzeichnis kopiert und danach gelesen."
+    noise = (
+        "cp -r /usr/share/doc/*.html $HOME/tmp && std::vector<int> fooBar = baz.qux(); 0xdeadbeef 12:30 x@y.example\n"
+        * 5
+    )
+    (plain, noisy) = measure(german, noise + german + "\n" + noise)
+    assert (plain["language.code"], noisy["language.code"]) == ("de", "de")
+    assert noisy["language.score"] == pytest.approx(plain["language.score"], abs=0.05)
+
+
+def test_long_documents_are_judged_by_beginning_middle_and_end() -> None:
+    english = "The river rose in the night and the lower road was under water by morning. "
+    german = "Der Fluss stieg in der Nacht und die untere Straße stand am Morgen unter Wasser. "
+    (row,) = measure(german * 8 + english * 2000 + english * 8)
+    assert row["language.code"] == "en"
+    assert row["language.second"] == "de"
+    assert measure(english * 40)[0]["language.code"] == "en"
+
+
+def test_windows_never_cut_a_character() -> None:
+    for shift in range(12):
+        (row,) = measure("a" * shift + "河水上涨，清晨时低处的道路已被淹没。" * 400)
+        assert (row["language.code"], row["language.script"]) == ("zh", "Hans")
+
+
+def test_hostile_documents_pass() -> None:
+    rows = measure(
+        "x" * 10_000_000, "\n" * 100_000, "__label__en __label__de", "a", "👩\u200d🔬" * 50_000, "é" * 999_999
+    )
+    assert len(rows) == 6
+
+
+def test_filter_says_why() -> None:
+    rules = LanguageFilter(keep=("en", "zh"), keep_scripts=("Latn", "Hans"), min_score={"zh": 0.4, "*": 0.65}).rules()
+    columns = {
+        "language.code": pa.array(["en", "de", "zh", "zh", "en", "zh"]),
+        "language.script": pa.array(["Latn", "Latn", "Hant", "Hans", "Latn", "Hans"]),
+        "language.score": pa.array([0.9, 0.9, 0.9, 0.5, 0.5, 0.3], pa.float32()),
+    }
+    first = evaluate(rules, columns, 6).first
+    reasons = [rules[i].reason if i >= 0 else None for i in first]
+    assert reasons == [
+        None, "language_not_kept", "language_script_not_kept", None, "language_low_score", "language_low_score",
+    ]  # fmt: skip
+
+
+def test_filter_without_wishes_has_only_the_score() -> None:
+    assert LanguageFilter().rules() == (Rule("language_low_score", "language.score", ">=", 0.65),)
+    assert LanguageFilter(min_score=0).rules() == ()
+    assert LanguageFilter().gate
+
+
+def test_bad_models_are_refused(tmp_path: object) -> None:
+    path = f"{tmp_path}/not_a_model.ftz"
+    with open(path, "wb") as f:
+        f.write(b"nothing of the kind")
+    with pytest.raises(ConfigError, match="not a fastText model"):
+        measure("text", stage=LanguageScore(model=path))
+    with pytest.raises(ConfigError, match="window"):
+        LanguageScore(window=10)
