@@ -9,20 +9,21 @@ No `fastmath`: results must not depend on the CPU model.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from numba import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
+_OPTIONS: Final[dict[str, Any]] = {"nogil": True, "cache": True, "_nrt": False, "error_model": "numpy"}
 
 
 def kernel(function: F) -> F:
     """Compile at the first call with given types; kept on disk; runs without the GIL; must not allocate."""
-    compiled: F = njit(nogil=True, cache=True, _nrt=False, error_model="numpy")(function)
+    compiled: F = njit(**_OPTIONS)(function)
     return compiled
 
 
 def inlined(function: F) -> F:
     """As `kernel`, for the few lines that an inner loop calls once per character."""
-    compiled: F = njit(nogil=True, cache=True, _nrt=False, error_model="numpy", forceinline=True)(function)
+    compiled: F = njit(**_OPTIONS, forceinline=True)(function)
     return compiled

@@ -1,0 +1,231 @@
+"""C4's line cleaning (Raffel et al. 2020, section 2.2; tensorflow/datasets c4_utils.py), on Arrow buffers.
+
+A line is stripped, citations are cut out of it, and it is removed for the first of these: a word too long, no terminal mark,
+an ellipsis, too few words, placeholder text, javascript, a curly bracket, a policy phrase. Placeholder text and curly
+brackets condemn the page: they are counted, in lines that got that far, and a rule decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from stages.kernels.buffers import TextBuffers
+from stages.kernels.jit import inlined, kernel
+from stages.kernels.phrases import JAVASCRIPT, LOREM_IPSUM, PHRASE_LETTERS, POLICY, phrases_at
+from stages.kernels.sentences import count_sentences
+from stages.kernels.unicode_classes import CLOSING, DIGIT, PUNCTUATION, SPACE, TERMINAL, Unicode, decode, unicode_tables
+
+#: What happens to a line; the number is its place in the counts.
+KEPT, LONG_WORD, UNFINISHED, SHORT, LOREM, SCRIPT, CURLY, POLICIES, SENTENCES = 0, 1, 2, 3, 4, 5, 6, 7, 8
+COUNTED: Final = (
+    "c4_kept_lines", "c4_long_word_lines", "c4_unfinished_lines", "c4_short_lines", "c4_lorem_ipsum_lines",
+    "c4_javascript_lines", "c4_curly_bracket_lines", "c4_policy_lines", "c4_sentences",
+)  # fmt: skip
+
+#: Which marks end a line: terminal punctuation of any script or a closing quotation mark; `. ? ! "`; those and `'`.
+ANY_SCRIPT, CODE, DATATROVE = 0, 1, 2
+
+
+class LineRules(NamedTuple):
+    """Parameters, as kernels take them. `end_marks` is -1 where lines need no terminal mark."""
+
+    min_words: int
+    max_word_chars: int
+    end_marks: int
+    citations: bool
+    javascript: bool
+    policy: bool
+
+
+_NEWLINE, _RETURN, _STOP, _CURLY = ord("\n"), ord("\r"), ord("."), ord("{")
+_OPEN, _SHUT = ord("["), ord("]")
+_EDIT: Final = np.frombuffer(b"edit]", np.uint8)
+_NEEDED: Final = np.frombuffer(b"citation needed]", np.uint8)
+
+
+@inlined
+def _is_break(cp: Any) -> Any:
+    """Characters at which str.splitlines() cuts."""
+    return 0x0A <= cp <= 0x0D or 0x1C <= cp <= 0x1E or cp == 0x85 or cp == 0x2028 or cp == 0x2029
+
+
+@inlined
+def _starts_with(data: Any, i: Any, end: Any, pattern: Any) -> Any:
+    if i + pattern.shape[0] > end:
+        return False
+    k = 0
+    while k < pattern.shape[0] and data[i + k] == pattern[k]:
+        k += 1
+    return k == pattern.shape[0]
+
+
+@kernel
+def _citation_end(data: Any, i: Any, end: Any, unicode: Any) -> Any:
+    """Where the citation that begins with the bracket at `i` ends; `i` itself if there is none: [12] [] [edit] …"""
+    k = i + 1
+    if _starts_with(data, k, end, _EDIT):
+        return k + _EDIT.shape[0]
+    if _starts_with(data, k, end, _NEEDED):
+        return k + _NEEDED.shape[0]
+    while k < end:
+        if data[k] == _SHUT:
+            return k + 1
+        cp, k = decode(data, k, end)
+        if not unicode.flags[unicode.classes[cp]] & DIGIT:
+            break
+    return i
+
+
+@kernel
+def _clean_line(data: Any, start: Any, end: Any, unicode: Any, rules: Any, out: Any, at: Any) -> Any:
+    """Write the stripped line without its citations to `out` from `at`; returns (end, words, characters of the longest)."""
+    stop = begin = np.int64(-1)
+    words = longest = chars = 0
+    i = start
+    while i < end:
+        before = i
+        cp, i = decode(data, i, end)
+        if unicode.flags[unicode.classes[cp]] & SPACE:
+            chars = 0
+            continue
+        words += chars == 0
+        chars += 1
+        longest = max(longest, chars)
+        begin = before if begin < 0 else begin
+        stop = i
+    if begin < 0:
+        return at, 0, 0
+    i = begin
+    while i < stop:
+        if rules.citations and data[i] == _OPEN:
+            after = _citation_end(data, i, stop, unicode)
+            if after > i:
+                i = after
+                continue
+        out[at] = data[i]
+        at += 1
+        i += 1
+    return at, words, longest
+
+
+@kernel
+def _is_finished(out: Any, start: Any, end: Any, unicode: Any, end_marks: Any) -> Any:
+    """Whether the line ends in a terminal mark and not in `...`."""
+    if start == end:
+        return False
+    i = end - 1
+    while i > start and out[i] & 0xC0 == 0x80:
+        i -= 1
+    last, _ = decode(out, i, end)
+    if last == _STOP and end - start >= 3 and out[end - 2] == _STOP and out[end - 3] == _STOP:
+        return False
+    if end_marks == CODE or end_marks == DATATROVE:  # noqa: SIM109
+        plain = last == 0x2E or last == 0x3F or last == 0x21 or last == 0x22  # . ? ! "
+        return plain or (end_marks == DATATROVE and last == 0x27)
+    flags = unicode.flags[unicode.classes[last]]
+    quotation = flags & CLOSING and flags & PUNCTUATION and not (last == 0x29 or last == 0x5D or last == 0x7D)
+    return (flags & TERMINAL) != 0 or quotation != 0
+
+
+@kernel
+def _judge(out: Any, start: Any, end: Any, words: Any, longest: Any, unicode: Any, rules: Any) -> Any:
+    """What happens to the cleaned line ``out[start:end]``."""
+    if longest > rules.max_word_chars:
+        return LONG_WORD
+    if rules.end_marks >= 0 and not _is_finished(out, start, end, unicode, rules.end_marks):
+        return UNFINISHED
+    if words < rules.min_words:
+        return SHORT
+    phrases = 0
+    curly = False
+    for i in range(start, end):
+        curly |= out[i] == _CURLY
+        if PHRASE_LETTERS[out[i]]:
+            phrases |= phrases_at(out, i, start, end)
+    if phrases & LOREM_IPSUM:
+        return LOREM
+    if rules.javascript and phrases & JAVASCRIPT:
+        return SCRIPT
+    if curly:
+        return CURLY
+    if rules.policy and phrases & POLICY:
+        return POLICIES
+    return KEPT
+
+
+@kernel
+def clean_document(data: Any, start: Any, end: Any, unicode: Any, rules: Any, out: Any, at: Any, counts: Any) -> Any:
+    """Clean ``data[start:end]`` into `out` from `at`, never more bytes than come in; returns where the result ends.
+
+    Lines with placeholder text or a curly bracket stay, so that a run without those rules keeps them.
+
+    Args:
+        rules: LineRules.
+        counts: int64, written, ordered as COUNTED.
+    """
+    counts[:] = 0
+    begin = at
+    i = start
+    while i < end:
+        line = stop = i
+        while i < end:
+            stop = i
+            cp, i = decode(data, i, end)
+            if _is_break(cp):
+                break
+            stop = i
+        if i < end and data[i - 1] == _RETURN and data[i] == _NEWLINE:
+            i += 1
+        room = at + 1 if at > begin else at
+        finish, words, longest = _clean_line(data, line, stop, unicode, rules, out, room)
+        verdict = _judge(out, room, finish, words, longest, unicode, rules)
+        counts[verdict] += 1
+        if verdict == KEPT or verdict == LOREM or verdict == CURLY:  # noqa: SIM109
+            ended, cut = count_sentences(out, room, finish, unicode)
+            counts[SENTENCES] += ended + cut
+            if room > at:
+                out[at] = _NEWLINE
+            at = finish
+    return at
+
+
+@kernel
+def _clean(
+    offsets: Any, data: Any, apply: Any, unicode: Any, rules: Any, out: Any, out_offsets: Any, counts: Any, totals: Any
+) -> None:
+    at = np.int64(0)
+    for d in range(apply.shape[0]):
+        out_offsets[d] = at
+        start, end = offsets[d], offsets[d + 1]
+        if apply[d]:
+            at = clean_document(data, start, end, unicode, rules, out, at, counts)
+            for k in range(counts.shape[0]):
+                totals[k, d] = counts[k]
+        else:
+            for i in range(start, end):
+                out[at + i - start] = data[i]
+            at += end - start
+    out_offsets[apply.shape[0]] = at
+
+
+def clean_lines(text: TextBuffers, apply: np.ndarray, rules: LineRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Clean a batch of n documents.
+
+    Args:
+        text: from `text_buffers`.
+        apply: bool (n,): False where the document stays as it is.
+        rules: parameters.
+
+    Returns:
+        int64 (n + 1,) offsets and uint8 data of the cleaned texts, and int32 (len(COUNTED), n) counts, 0 where not applied.
+    """
+    n = len(text.valid)
+    out = np.empty(int(text.offsets[-1] - text.offsets[0]) + 1, np.uint8)
+    out_offsets = np.zeros(n + 1, np.int64)
+    totals = np.zeros((len(COUNTED), n), np.int32)
+    counts = np.zeros(len(COUNTED), np.int64)
+    unicode: Unicode = unicode_tables()
+    _clean(text.offsets, text.data, apply & text.valid, unicode, rules, out, out_offsets, counts, totals)
+    return out_offsets, out, totals
