@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from corpusflow.api import Run, StageView, open_run, run
     from corpusflow.checks import check_stage
     from corpusflow.errors import (
         ConfigError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from corpusflow.storage import Storage, storage_for
 
 _HOME = {
+    "corpusflow.api": ("Run", "StageView", "open_run", "run"),
     "corpusflow.checks": ("check_stage",),
     "corpusflow.errors": (
         "ConfigError",
@@ -134,6 +136,7 @@ __all__ = [
     "Resources",
     "RetryableError",
     "Rule",
+    "Run",
     "RunFailedError",
     "Sandbox",
     "Score",
@@ -142,6 +145,7 @@ __all__ = [
     "Split",
     "Stage",
     "StageError",
+    "StageView",
     "Storage",
     "Transform",
     "__version__",
@@ -149,6 +153,8 @@ __all__ = [
     "document_id",
     "document_score",
     "id_hashes",
+    "open_run",
     "param",
+    "run",
     "storage_for",
 ]

@@ -237,3 +237,8 @@ def _count_survivors(task: Task) -> None:
     task.counters.update({"in": n, "kept": n})
     if fate.lost:
         task.counters["lost"] = fate.lost
+
+
+def phase_records(plan: Plan, node: Node, phase: str) -> list[Record]:
+    """What a phase has committed so far."""
+    return list(Inputs(plan, node).records(phase).values())

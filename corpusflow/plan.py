@@ -272,7 +272,7 @@ class Plan:
 
     def encode(self) -> bytes:
         """The JSON that lies in the run folder."""
-        return (json.dumps(self.as_data(), indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+        return (json.dumps(self.as_data(), indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def type_string(kind: pa.DataType) -> str:

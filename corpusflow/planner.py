@@ -363,7 +363,9 @@ def _reads_text(item: _Item, available: Mapping[str, _Item]) -> bool:
 
 def _available(inputs: tuple[str, ...], state: _State) -> tuple[str, ...]:
     """The columns a stage reads here: those it may do without only where some stage before makes them."""
-    names = [c.removesuffix(OPTIONAL) for c in inputs if not c.endswith(OPTIONAL) or _known(c.removesuffix(OPTIONAL), state)]
+    names = [
+        c.removesuffix(OPTIONAL) for c in inputs if not c.endswith(OPTIONAL) or _known(c.removesuffix(OPTIONAL), state)
+    ]
     return tuple(dict.fromkeys(names))
 
 

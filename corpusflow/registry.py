@@ -122,7 +122,13 @@ def find(name: str) -> type[Stage]:
             f"unknown stage {name!r}",
             hint=f"did you mean {' or '.join(close)}?" if close else "`corpusflow stages` lists them all",
         )
-    module = importlib.import_module(module_name)
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as e:
+        raise ConfigError(
+            f"stage {name} needs {e.name or e}, which cannot be imported: {e}",
+            hint="install it, or the extra of corpusflow that the stage's docs name",
+        ) from e
     stage = getattr(module, "STAGE", None)
     if not (isinstance(stage, type) and issubclass(stage, Stage)):
         raise ConfigError(

@@ -12,7 +12,7 @@ import platform
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Protocol
 
@@ -22,9 +22,10 @@ from corpusflow.config import Config
 from corpusflow.errors import ConfigError, RunFailedError, StageError
 from corpusflow.executors import Executor, make_executor
 from corpusflow.fingerprint import fingerprint
-from corpusflow.phases import Inputs, phase_dataset, phase_key, phases_of
+from corpusflow.phases import Inputs, phase_dataset, phase_key, phase_records, phases_of
 from corpusflow.plan import Node, Plan, Shard, Step
 from corpusflow.planner import Planner
+from corpusflow.preview import plain
 from corpusflow.publish import publish
 from corpusflow.rundir import RunDir
 from corpusflow.worker import Outcome, TaskSpec
@@ -56,6 +57,17 @@ class Progress(Protocol):
 
 
 @dataclass
+class StepCost:
+    """What one round of tasks of this run cost: rows that Scores measured, bytes of text read, wall seconds."""
+
+    title: str
+    tasks: int = 0
+    measured: int = 0
+    text_bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
 class RunResult:
     """What a run made.
 
@@ -63,9 +75,8 @@ class RunResult:
         digest: over the contents of every stage; equal for equal results, however they were made.
         counts: documents per stage.
         exports: Sink name -> folder of its stable files.
-        measured: rows that Scores measured in this run (not in those before it).
-        text_bytes: bytes of text this run read.
-        seconds: wall seconds of this run.
+        steps: what this run did, round by round (not what runs before it did).
+        seconds: wall seconds of this run; `start_seconds` of them went into starting the executor.
         peak_memory: bytes, the largest worker.
     """
 
@@ -73,9 +84,7 @@ class RunResult:
     digest: str
     counts: list[StageCount]
     exports: dict[str, str]
-    measured: int = 0
-    text_bytes: int = 0
-    tasks: int = 0
+    steps: list[StepCost] = field(default_factory=list)
     seconds: float = 0.0
     start_seconds: float = 0.0
     peak_memory: int = 0
@@ -110,6 +119,7 @@ class Runner:
             raise ConfigError(f"{self.config.file}: nothing to do: no stages and no output")
         self._preflight()
         plan_path = self._store()
+        self.progress.planned(self.plan, {})
         try:
             self._warm()
             executor = self._executor(plan_path)
@@ -156,7 +166,9 @@ class Runner:
                 "stage": node.stage,
                 "part": node.label,
                 "fp": node.fp,
-                "params": {k: str(v) if isinstance(v, tuple) else v for k, v in node.params.items()},
+                "op_fp": node.op_fp,
+                "params": plain(node.params),
+                "rules": [dict(r) for r in node.rules],
                 "libraries": node.libraries,
                 "epoch": self.plan.epoch,
                 "shards": len(self.plan.shards),
@@ -243,8 +255,11 @@ class Runner:
     def _tasks(self, title: str, todo: list[TaskSpec], done: int, memory: int, executor: _LazyExecutor) -> None:
         """Run tasks, at most a window of them at once; a failed one is tried again."""
         self.progress.step(title, done, done + len(todo))
+        cost = StepCost(title)
+        self.result.steps.append(cost)
         if not todo:
             return
+        begin = time.monotonic()
         queue = todo[::-1]
         running = 0
         totals: dict[int, dict[str, Any]] = {}
@@ -258,16 +273,17 @@ class Runner:
                     self._again(outcome)
                     queue.append(outcome.spec)
                     continue
-                self._note(outcome, totals)
+                self._note(outcome, totals, cost)
                 self._guard_quarantine(totals)
+        cost.seconds = time.monotonic() - begin
 
-    def _note(self, outcome: Outcome, totals: dict[int, dict[str, Any]]) -> None:
+    def _note(self, outcome: Outcome, totals: dict[int, dict[str, Any]], cost: StepCost) -> None:
         result = outcome.result
         if result is None:
             return
-        self.result.tasks += 1
-        self.result.measured += result.measured
-        self.result.text_bytes += result.text_bytes
+        cost.tasks += 1
+        cost.measured += result.measured
+        cost.text_bytes += result.text_bytes
         self.result.peak_memory = max(self.result.peak_memory, result.peak_memory)
         for index, counters in result.counters.items():
             totals[index] = add_up([totals.get(index, {}), counters])
@@ -356,8 +372,7 @@ class Runner:
             {
                 "digest": self.result.digest,
                 "counts": [c.as_data() for c in self.result.counts],
-                "measured": self.result.measured,
-                "text_bytes_read": self.result.text_bytes,
+                "steps": [asdict(s) for s in self.result.steps],
                 "seconds": round(self.result.seconds, 3),
                 "peak_worker_bytes": self.result.peak_memory,
             }
@@ -437,11 +452,6 @@ def collect(
                 {"seconds": r.advice.get("seconds", 0.0), "bytes": r.advice.get("bytes", 0)} for r in noted
             )
     return counters, advice
-
-
-def phase_records(plan: Plan, node: Node, phase: str) -> list[Record]:
-    """What a phase has committed so far."""
-    return list(Inputs(plan, node).records(phase).values())
 
 
 def run_digest(plan: Plan) -> str:

@@ -1,0 +1,60 @@
+"""`corpusflow plan CONFIG`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.table import Table
+
+from corpusflow.cli._options import json_option, overrides_option, with_overrides
+from corpusflow.cli._show import size, stdout
+from corpusflow.config import load_config
+from corpusflow.planner import Planner
+from corpusflow.preview import preview
+from corpusflow.rundir import RunDir
+
+
+@click.command()
+@click.argument("config")
+@overrides_option
+@click.option("--limit", type=int, help="As for run.")
+@click.option("--sample", type=float, help="As for run.")
+@click.option("--refresh", is_flag=True, help="List the input again.")
+@json_option
+def command(config: str, sets: tuple[str, ...], refresh: bool, as_json: bool, **run_options: Any) -> None:
+    """Say what `run` would do and reuse, and why. Writes nothing."""
+    loaded = load_config(config, with_overrides(sets, run_options))
+    planner = Planner(loaded)
+    listing = RunDir(loaded.run.dir).listing(planner, refresh=refresh)
+    plan = planner.plan(listing.shards, listing.epoch)
+    found = preview(plan)
+    if as_json:
+        body = {"name": plan.name, "run_dir": plan.run_dir, "shards": len(plan.shards), **found.as_data()}
+        click.echo(json.dumps(body, ensure_ascii=False))
+        return
+    console = stdout()
+    total = sum(s.length for s in plan.shards)
+    files = len({f[0] for s in plan.shards for f in s.files})
+    console.print(
+        f"{plan.name}: {files} files, {size(total)}, {len(plan.shards)} shards; run folder {plan.run_dir}",
+        soft_wrap=True,
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("step", justify="right")
+    for name in ("stage", "", "does", "shards", "why"):
+        table.add_column(name, overflow="fold" if name == "why" else "ellipsis", no_wrap=name != "why")
+    for item in found.stages:
+        rows = f", {item.rows:,} rows" if item.rows is not None else ""
+        table.add_row(
+            str(item.step), item.stage, item.part, item.action, f"{item.reused}/{item.total} done", f"{item.why}{rows}"
+        )
+    console.print(table)
+    for note in found.notes:
+        console.print(f"note: {note}", soft_wrap=True, markup=False)
+    pending = [s for s in found.stages if s.action != "reuse"]
+    if not pending:
+        console.print("nothing to do: every stage is committed")
+    elif not any(s.text for s in pending):
+        console.print("no text is read and nothing is measured: only counts are made again")

@@ -1,0 +1,194 @@
+"""What a run would do and reuse, and why, in words: `corpusflow plan`.
+
+Compares the plan with what its run folder has committed. Reads commit records, PLAN files and, where a gate changed, its
+signals; never text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from corpusflow.commit import Dataset
+from corpusflow.errors import CorpusflowError
+from corpusflow.phases import phase_dataset, phases_of
+from corpusflow.plan import Node, Plan, Shard
+from corpusflow.reader import ShardReader
+from corpusflow.rules import Rule, evaluate
+from corpusflow.storage import Storage
+
+
+@dataclass
+class StagePreview:
+    """What would happen to one node.
+
+    Attributes:
+        action: reuse, run, or part (some shards are committed).
+        why: one clause in words.
+        rows: rows that would be measured or rewritten, where the signals tell it beforehand.
+        text: whether running it reads text.
+    """
+
+    stage: str
+    part: str
+    step: int
+    action: str
+    reused: int
+    total: int
+    why: str
+    rows: int | None = None
+    text: bool = False
+
+
+@dataclass
+class Preview:
+    """The whole plan, previewed."""
+
+    stages: list[StagePreview] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON form."""
+        return {"stages": [asdict(s) for s in self.stages], "notes": self.notes}
+
+
+def preview(plan: Plan) -> Preview:
+    """Say what running the plan in its folder would do."""
+    out = Preview(notes=list(plan.notes))
+    first_change = ""
+    for node in plan.nodes:
+        total, reused = _progress(plan, node)
+        if total and reused == total:
+            out.stages.append(
+                StagePreview(node.stage, node.label, node.step, "reuse", reused, total, "already committed")
+            )
+            continue
+        why, is_cause = _why(plan, node, reused, total, first_change)
+        item = StagePreview(node.stage, node.label, node.step, "part" if reused else "run", reused, total, why)
+        item.text = _reads_text(node)
+        item.rows = _rows(plan, node)
+        out.stages.append(item)
+        if is_cause and not first_change:
+            first_change = node.stage
+        if node.kind == "filter" and node.gate and reused < total:
+            out.notes += _gate_note(plan, node)
+    return out
+
+
+def _progress(plan: Plan, node: Node) -> tuple[int, int]:
+    """(units of work, committed ones)."""
+    if node.kind == "sink":
+        phases = phases_of(node)
+        return len(phases), sum(phase_dataset(plan, node, p.name).sealed(0) is not None for p in phases)
+    shards = _shards(plan, node)
+    keys = {s.number: plan.key(node, s) for s in shards}
+    return len(shards), len(Dataset(plan.root(node), node.fp).records(keys))
+
+
+def _shards(plan: Plan, node: Node) -> list[Shard]:
+    return [s for s in plan.shards if node.kind != "source" or s.source == node.index]
+
+
+def _reads_text(node: Node) -> bool:
+    return node.kind in ("source", "transform", "wide", "sink") or "text" in node.reads or "raw" in node.reads
+
+
+def _why(plan: Plan, node: Node, reused: int, total: int, first_change: str) -> tuple[str, bool]:
+    """(the reason in words, whether it is this node that changed and not something before it)."""
+    if reused:
+        return f"{total - reused} of {total} shards are not committed yet", True
+    before = list(_earlier(Dataset(plan.root(node), node.fp).storage, plan, node))
+    if not before:
+        return ("new" if not first_change else f"new, or after the change of {first_change}"), not first_change
+    for content in before:  # newest first
+        if content.get("op_fp") == node.op_fp and content.get("rules") == [dict(r) for r in node.rules]:
+            continue
+        changes = _differences(content, node)
+        if changes:
+            return "; ".join(changes), True
+    drift = _library_changes(before[0], node)
+    if drift:
+        return drift, True
+    return f"what it works on changes with {first_change or 'the input'}", False
+
+
+def _earlier(storage: Storage, plan: Plan, node: Node) -> Iterator[dict[str, Any]]:
+    """PLAN contents of other fingerprints of this stage in this run folder, newest first."""
+    found = []
+    home = f"{plan.run_dir}/{node.folder.rpartition('/')[0]}"
+    for info in storage.walk(home):
+        folder, _, name = info.path.rpartition("/")
+        leaf = folder.rpartition("/")[2]
+        if name.startswith("PLAN-") and leaf.startswith(node.label + "-") and folder != plan.root(node):
+            found.append((info.etag.partition("-")[2], info.path))
+    for _, path in sorted(found, reverse=True):
+        yield json.loads(storage.get(path))
+
+
+def _differences(content: Mapping[str, Any], node: Node) -> list[str]:
+    old, new = content.get("params", {}), plain(node.params)
+    out = [f"{k}: {old.get(k)!r} -> {new.get(k)!r}" for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
+    if not out and content.get("op_fp") != node.op_fp:
+        out.append("its code version, model or code file changed")
+    return out
+
+
+def _library_changes(content: Mapping[str, Any], node: Node) -> str:
+    old = content.get("libraries", {})
+    changed = [f"{k} {old.get(k)} -> {v}" for k, v in sorted(node.libraries.items()) if old.get(k) != v]
+    return "library " + ", ".join(changed) if changed else ""
+
+
+def plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON gives them back."""
+    out: dict[str, Any] = json.loads(json.dumps(dict(params), default=str))
+    return out
+
+
+def _rows(plan: Plan, node: Node) -> int | None:
+    """Rows a pending Score or wide checkpoint would work on, where committed signals already tell."""
+    if node.kind not in ("score", "wide", "transform"):
+        return None
+    total = 0
+    for shard in plan.shards:
+        try:
+            reader = ShardReader(plan, shard)
+            fate = reader.fate(node.index, node.base, gates_only=node.kind != "transform" and not node.survivors_only)
+        except CorpusflowError:
+            return None
+        total += int(fate.alive.sum())
+    return total
+
+
+def _gate_note(plan: Plan, gate: Node) -> list[str]:
+    """How many rows a changed gate lets through, beside the gate it replaces."""
+    earlier = next(_earlier(Dataset(plan.root(gate), gate.fp).storage, plan, gate), None)
+    if earlier is None or "rules" not in earlier:
+        return []
+    old_rules = [Rule.from_data(r) for r in earlier["rules"]]
+    now = old = gained = 0
+    try:
+        for shard in plan.shards:
+            reader = ShardReader(plan, shard)
+            rows = np.flatnonzero(reader.fate(gate.index, gate.base, gates_only=True).alive).astype(np.int32)
+            columns = reader.signals(gate, rows, gate.base)
+            if any(c not in columns for r in old_rules for c in r.columns()):
+                return []
+            new_kept = evaluate(gate.rule_list, columns, len(rows)).kept
+            old_kept = evaluate(old_rules, columns, len(rows)).kept
+            now, old = now + int(new_kept.sum()), old + int(old_kept.sum())
+            gained += int((new_kept & ~old_kept).sum())
+    except CorpusflowError:
+        return []
+    verb = "loosened" if gained else "tightened"
+    text = f"gate {gate.stage} is {verb}: {now:,} rows pass ({old:,} before); {now:,} rows are measured behind it"
+    if gained:
+        text += f", {gained:,} of them never measured yet"
+    stored = any(w.index > gate.index and w.step == gate.step for w in plan.wides)
+    if stored:
+        text += "; what it dropped was not stored, so the input is read and extracted again"
+    return [text]
