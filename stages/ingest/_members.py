@@ -48,6 +48,7 @@ class Piece:
         ends: the member is complete and its checksum right.
         end: offset in the file behind what has been read; with `error`, behind what is spoilt.
         error: why the member's rest is missing.
+        suspect: the member is known to be damaged somewhere, perhaps here.
     """
 
     data: bytes
@@ -56,6 +57,7 @@ class Piece:
     ends: bool
     end: int
     error: str | None = None
+    suspect: bool = False
 
     @property
     def starts(self) -> bool:
@@ -181,8 +183,24 @@ def pieces(
     elif head == LZ4:
         # Its reader does not say where frames lie: positions are those of the uncompressed stream.
         yield from _plain(Window(cast(IO[bytes], Lz4Reader(stream))), None)
+    elif opens is not None and head and not opens(bytes(window.view(4096))) and (kind := _later_kind(window, opens)):
+        # Neither compressed nor what was expected, but a member lies further on: the file's first bytes are damaged.
+        window.seek(start)
+        yield from _members(window, *kind, start, end, opens)
     else:
+        window.seek(start)
         yield from _plain(window, end)
+
+
+def _later_kind(
+    window: Window, opens: Callable[[bytes], bool]
+) -> tuple[Callable[[], GzipDecoder | ZstdDecoder], bytes] | None:
+    """Decoder and magic of the first member that opens properly, wherever it lies."""
+    kinds: tuple[tuple[Callable[[], GzipDecoder | ZstdDecoder], bytes], ...] = (
+        (GzipDecoder, GzipDecoder.magic),
+        (ZstdDecoder, ZSTD),
+    )
+    return next((kind for kind in kinds if _find_member(window, *kind, 1, opens) is not None), None)
 
 
 def _plain(window: Window, end: int | None) -> Iterator[Piece]:
@@ -221,13 +239,12 @@ def _members(
         rest, inner = b"", 0
         if head.startswith(magic):
             problem = None
-            for piece in _member(window, decoder(), at):
+            for piece in _member(window, decoder, at):
                 if piece.error is not None:
                     problem, rest, inner = piece.error, piece.data, piece.inner
                     break
                 yield piece
-        elif not any(head) and (skipped := _zeros(window)):
-            # Padding up to a block border is ordinary (tape-like storage, dd).
+        elif (skipped := _padding(window, magic)) is not None:
             window.seek(at + skipped)
             continue
         if problem is None:
@@ -237,10 +254,12 @@ def _members(
         yield Piece(rest, at, inner, False, window.tell(), problem)
 
 
-def _member(window: Window, decoder: GzipDecoder | ZstdDecoder, at: int) -> Iterator[Piece]:
+def _member(window: Window, new_decoder: Callable[[], GzipDecoder | ZstdDecoder], at: int) -> Iterator[Piece]:
     """One member in pieces; the last `ends` or has an error."""
+    decoder = new_decoder()
     parts: list[bytes] = []
     held = inner = 0
+    suspect = False
     while True:
         data = window.view(decoder.slice_bytes)
         try:
@@ -261,9 +280,30 @@ def _member(window: Window, decoder: GzipDecoder | ZstdDecoder, at: int) -> Iter
             )
             return
         if held >= PIECE_BYTES:
-            yield Piece(b"".join(parts), at, inner, False, window.tell())
+            if inner == 0:
+                # Its checksum comes last, when most of it has been handed out: so it is looked at in advance. Members
+                # this long hold a large record, or, in files not made to the standard, many.
+                suspect = not _intact(window, new_decoder(), at)
+            yield Piece(b"".join(parts), at, inner, False, window.tell(), None, suspect)
             inner += held
             parts, held = [], 0
+
+
+def _intact(window: Window, decoder: GzipDecoder | ZstdDecoder, at: int) -> bool:
+    """Whether the member at `at` decodes to its end; the window stays where it is."""
+    here = window.tell()
+    window.seek(at)
+    out, used, data = b"x", 1, memoryview(b"")
+    try:
+        while (out or used) and not decoder.finished():
+            data = window.view(decoder.slice_bytes)
+            out, used = decoder.feed(data)
+            window.advance(used)
+    except (zlib.error, zstandard.ZstdError):
+        return False
+    finally:
+        window.seek(here)
+    return decoder.finished()
 
 
 def _find_member(
@@ -297,18 +337,18 @@ def _opens(window: Window, decoder: GzipDecoder | ZstdDecoder, at: int, opens: C
     return opens is None or opens(out[:64])
 
 
-def _zeros(window: Window) -> int:
-    """How many zero bytes follow, in whole buffers."""
-    n = 0
+def _padding(window: Window, magic: bytes) -> int | None:
+    """Zero bytes up to a member or the end of the file are ordinary (storage in blocks); any others are damage."""
     start = window.tell()
     while data := window.view(_READ_BYTES):
         zeros = len(data) - len(bytes(data).lstrip(b"\0"))
-        n += zeros
+        window.advance(zeros)
         if zeros < len(data):
             break
-        window.advance(len(data))
+    n = window.tell() - start
+    rest = bytes(window.view(len(magic)))
     window.seek(start)
-    return n
+    return n if n and rest in (b"", magic) else None
 
 
 def _size(window: Window) -> int:

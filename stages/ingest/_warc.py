@@ -1,4 +1,4 @@
-"""WARC records out of pieces of a file, with a completeness check of our own.
+"""WARC and ARC records out of pieces of a file, with a completeness check of our own.
 
 Reads `_members.Piece`s, yields `Record`s. Promises that a record is handed out as whole only if its end was seen: cut,
 damaged and overlong ones come with `error`, a wrong Content-Length is put right where the record's own border is visible,
@@ -7,21 +7,18 @@ and what lies between records is accounted for. Records may lie one per gzip mem
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from stages.ingest._members import Piece
 
 _END: Final = b"\r\n\r\n"
-_BORDER: Final = re.compile(rb"\r?\n(?:\r?\n)?(?=WARC/[01]\.)")
-_START: Final = re.compile(rb"WARC/[01]\.")
 _HEADER: Final = re.compile(r"\n([^:\r\n]+):[ \t]*([^\n]*)")
 _FOLD: Final = re.compile(r"\r?\n[ \t]+")
-_BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
-#: A border is at most this long; where it may be cut by the buffer's end, more must come before it is looked for.
-_LOOK_AHEAD: Final = 12
 #: A header block longer than this is none.
 MAX_HEAD_BYTES: Final = 64 << 10
 
@@ -38,6 +35,7 @@ class Record:
         block: what follows the headers.
         error: why it is not whole.
         repaired: its Content-Length was wrong; the record's end was found otherwise.
+        suspect: its member is damaged somewhere, and this record may be where.
     """
 
     offset: int
@@ -47,6 +45,7 @@ class Record:
     block: bytes = b""
     error: str | None = None
     repaired: bool = False
+    suspect: bool = False
 
     @property
     def position(self) -> str:
@@ -54,22 +53,62 @@ class Record:
         return f"{self.offset}+{self.inner}" if self.inner else str(self.offset)
 
 
+def digest_fits(record: Record) -> bool | None:
+    """Whether the block has the digest that its record states; None if it states none that can be checked."""
+    name, _, stated = record.headers.get("warc-block-digest", "").partition(":")
+    if name.lower() not in ("sha1", "sha256", "sha512", "md5"):
+        return None
+    digest = hashlib.new(name.lower(), record.block, usedforsecurity=False)
+    base32 = base64.b32encode(digest.digest()).decode().rstrip("=")
+    return stated.strip().rstrip("=").upper() == base32 or stated.strip().lower() == digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How records are told apart.
+
+    Attributes:
+        start: a record's first bytes.
+        border: what stands between a record's block and the next record's start.
+        reach: a border, and as much of the start as is needed to know it, is at most this long; where the buffer may cut
+            one, more must come before it is looked for.
+        head_end: what ends the headers.
+        terminated: a block is followed by two line ends, which are proof enough that it is whole.
+        parse: headers, names in lower case, from a record's first line up to `head_end`.
+    """
+
+    start: re.Pattern[bytes]
+    border: re.Pattern[bytes]
+    reach: int
+    head_end: re.Pattern[bytes]
+    terminated: bool
+    parse: Callable[[bytes], dict[str, str]]
+
+
 def opens_record(data: bytes) -> bool:
     """Whether a member that begins so begins a record."""
-    return _START.match(data.lstrip(b"\r\n")) is not None
+    return _format_of(data) is not None
+
+
+def _format_of(data: bytes) -> Format | None:
+    data = data.lstrip(b"\r\n")
+    return WARC if WARC.start.match(data) else ARC if ARC.start.match(data) else None
 
 
 def records(pieces: Iterable[Piece], max_bytes: int) -> Iterator[Record]:
     """All records of a file, in order; a block over `max_bytes` is an error, and is not held in memory."""
-    assembler = _Assembler(max_bytes)
+    assembler: _Assembler | None = None
     for piece in pieces:
+        if assembler is None:
+            assembler = _Assembler(_format_of(piece.data[:4096]) or WARC, max_bytes)
         if piece.starts and piece.ends and assembler.empty():
             record = _whole(piece, max_bytes)
             if record is not None:
                 yield record
                 continue
         yield from assembler.take(piece)
-    yield from assembler.finish()
+    if assembler is not None:
+        yield from assembler.finish()
 
 
 def _whole(piece: Piece, max_bytes: int) -> Record | None:
@@ -94,6 +133,47 @@ def parse_headers(block: bytes) -> dict[str, str]:
     return {name.lower().rstrip(): value.rstrip() for name, value in reversed(_HEADER.findall(text))}
 
 
+#: ARC 1 (five fields) and 2 (ten), https://archive.org/web/researcher/ArcFileFormat.php; URLs with spaces occur.
+_ARC_LINE: Final = re.compile(
+    r"(?P<url>.*) (?P<ip>\S+) (?P<date>\d{8,20}) (?P<type>\S+)(?: (?P<status>\d{3}|-) \S+ \S+ \S+ \S+)? (?P<length>\S+)\s*"
+)
+
+
+def _parse_arc(line: bytes) -> dict[str, str]:
+    """The WARC headers that say what an ARC record's one line says."""
+    found = _ARC_LINE.fullmatch(line.decode("utf-8", "replace"))
+    if found is None:
+        return {}
+    url, date = found["url"], found["date"]
+    headers = {"warc-target-uri": url, "content-length": found["length"], "warc-type": "response"}
+    if len(date) >= 14:
+        headers["warc-date"] = f"{date[:4]}-{date[4:6]}-{date[6:8]}T{date[8:10]}:{date[10:12]}:{date[12:14]}Z"
+    if url.startswith("filedesc:"):
+        headers["warc-type"] = "filedesc"
+    elif url.startswith("dns:"):
+        headers["content-type"] = "text/dns"
+    return headers
+
+
+WARC: Final = Format(
+    start=re.compile(rb"WARC/[01]\."),
+    border=re.compile(rb"\r?\n(?:\r?\n)?(?=WARC/[01]\.)"),
+    reach=12,
+    head_end=re.compile(rb"\r?\n\r?\n"),
+    terminated=True,
+    parse=parse_headers,
+)
+_ARC_START: Final = rb"[a-z][a-z0-9+.\-]{1,20}:[^\r\n]{0,8192} [0-9a-fA-F.:]{1,45} [0-9]{8,20} [^\r\n]{1,300}\n"
+ARC: Final = Format(
+    start=re.compile(_ARC_START),
+    border=re.compile(rb"\n(?=" + _ARC_START + rb")"),
+    reach=9000,
+    head_end=re.compile(rb"\n"),
+    terminated=False,
+    parse=_parse_arc,
+)
+
+
 def _content_length(headers: dict[str, str]) -> int | None:
     value = headers.get("content-length", "")
     return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
@@ -102,7 +182,8 @@ def _content_length(headers: dict[str, str]) -> int | None:
 class _Assembler:
     """Bytes not yet made into records, each with its place in the file."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, kind: Format, max_bytes: int) -> None:
+        self._format = kind
         self._max = max_bytes
         self._buffer = bytearray()
         self._at = 0
@@ -121,7 +202,7 @@ class _Assembler:
             # A record may go on in the next member, but then that does not begin as a record does.
             yield from self._flush("cut off: the next record starts before its end")
         self._append(piece)
-        done = list(self._drain(final=piece.ends or piece.error is not None))
+        done = list(self._drain(final=piece.error is not None))
         if piece.ends and done and self.empty() and done[-1].inner == 0 and done[-1].offset == piece.offset:
             done[-1].length = piece.end - piece.offset
         if piece.error is not None:
@@ -157,7 +238,7 @@ class _Assembler:
         return Record(piece.offset, piece.inner + start - position, None, error=error)
 
     def _drain(self, final: bool) -> Iterator[Record]:
-        """Records that are complete. `final`: the member, or the file, ends with the buffer."""
+        """Records that are complete. `final`: nothing can follow what is in the buffer."""
         while True:
             if self._skip is not None:
                 record = self._skip[0]
@@ -181,13 +262,13 @@ class _Assembler:
         if self._skip is None:
             return True
         record, left = self._skip
-        border = _BORDER.search(self._buffer, self._at)
+        border = self._format.border.search(self._buffer, self._at)
         available = len(self._buffer) - self._at
         if border is not None and border.start() - self._at < left:
             self._at = border.end()
             self._skip = None
             return True
-        step = min(left, available if final else max(0, available - _LOOK_AHEAD))
+        step = min(left, available if final else max(0, available - self._format.reach))
         self._at += step
         self._skip = (record, left - step) if left > step else None
         return self._skip is None
@@ -197,12 +278,12 @@ class _Assembler:
         buffer = self._buffer
         while self._at < len(buffer) and buffer[self._at] in b"\r\n":
             self._at += 1
-        if _START.match(buffer, self._at):
+        if self._format.start.match(buffer, self._at):
             return True
-        if not final and len(buffer) - self._at < _LOOK_AHEAD:
+        if not final and len(buffer) - self._at < self._format.reach:
             return False
-        border = _BORDER.search(buffer, self._at)
-        to = border.end() if border else len(buffer) if final else len(buffer) - _LOOK_AHEAD
+        border = self._format.border.search(buffer, self._at)
+        to = border.end() if border else len(buffer) if final else len(buffer) - self._format.reach
         if to > self._at:
             if self._lost is None:
                 self._lost = self._record(self._at, to, "no record: bytes between two records")
@@ -214,16 +295,15 @@ class _Assembler:
     def _next(self, final: bool) -> Record | None:
         """The record at the start of the buffer; None if more of it has to come, or it is passed over."""
         buffer, start = self._buffer, self._at
-        blank = _BLANK_LINE.search(buffer, start, start + MAX_HEAD_BYTES)
+        blank = self._format.head_end.search(buffer, start, start + MAX_HEAD_BYTES)
         if blank is None:
             if len(buffer) - start >= MAX_HEAD_BYTES:
                 self._pass_over("header block without end")
             return None
-        headers = parse_headers(bytes(buffer[start : blank.start()]))
+        headers = self._format.parse(bytes(buffer[start : blank.start()]))
         length = _content_length(headers)
         if length is None:
-            self._pass_over("no usable Content-Length")
-            return None
+            return self._mended(start, blank.end(), headers, final)
         body, end = blank.end(), blank.end() + length
         if length > self._max:
             record = self._record(start, end, f"{length} bytes, over the limit of {self._max}")
@@ -231,18 +311,23 @@ class _Assembler:
             self._skip = (record, length)
             self._at = body
             return None
-        if len(buffer) < end or (len(buffer) < end + _LOOK_AHEAD and not final):
+        if len(buffer) < end:
             return None
-        after = bytes(buffer[end : end + _LOOK_AHEAD]).lstrip(b"\r\n")
-        if not after or after.startswith(b"WARC/") or b"WARC/".startswith(after):
+        after = bytes(buffer[end : end + self._format.reach])
+        ended = final or self._marks[-1][1].ends
+        if (self._format.terminated and after.startswith(_END)) or (ended and not after.strip(b"\r\n")):
+            return self._made(start, body, end, end, headers)
+        if len(buffer) < end + self._format.reach and not final:
+            return None
+        if self._format.start.match(after.lstrip(b"\r\n")):
             return self._made(start, body, end, end, headers)
         return self._mended(start, body, headers, final)
 
     def _mended(self, start: int, body: int, headers: dict[str, str], final: bool) -> Record | None:
         """A record whose Content-Length leads nowhere, up to the border that can be seen; None if it must still come."""
-        border = _BORDER.search(self._buffer, max(body, self._scanned))
+        border = self._format.border.search(self._buffer, max(body, self._scanned))
         if border is None and not final:
-            self._scanned = max(body, len(self._buffer) - _LOOK_AHEAD)
+            self._scanned = max(body, len(self._buffer) - self._format.reach)
             if self._scanned - body > self._max:
                 self._pass_over("wrong Content-Length, and no end in sight")
             return None
@@ -255,6 +340,8 @@ class _Assembler:
         record = self._record(start, to)
         record.headers = headers
         record.block = bytes(self._buffer[body:end])
+        last = self._marks[-1][1]
+        record.suspect = last.suspect or last.error is not None
         self._at = to
         self._scanned = 0
         return record
@@ -282,13 +369,13 @@ class _Assembler:
 
     def _late(self) -> Record | None:
         """The pending record, if it has an end before the one its Content-Length claims."""
-        blank = _BLANK_LINE.search(self._buffer, self._at, self._at + MAX_HEAD_BYTES)
-        if blank is None or not _START.match(self._buffer, self._at):
+        blank = self._format.head_end.search(self._buffer, self._at, self._at + MAX_HEAD_BYTES)
+        if blank is None or not self._format.start.match(self._buffer, self._at):
             return None
-        headers = parse_headers(bytes(self._buffer[self._at : blank.start()]))
+        headers = self._format.parse(bytes(self._buffer[self._at : blank.start()]))
         # A complete gzip member that ends as a record ends holds the whole record, whatever the length says.
         complete = self._marks[-1][1].ends and self._buffer.endswith(_END)
-        if complete or _BORDER.search(self._buffer, blank.end()) is not None:
+        if complete or self._format.border.search(self._buffer, blank.end()) is not None:
             return self._mended(self._at, blank.end(), headers, final=True)
         return None
 
