@@ -16,8 +16,7 @@ from corpusflow.errors import ConfigError
 from corpusflow.stage import MB, FileRange, Source, Split, param
 from corpusflow.storage import FileInfo, storage_for
 
-#: Files below this are grouped with their neighbours into one split.
-_GROUP_BYTES: Final = 64 * MB
+#: Most files in one group, so that a million empty files still make tasks of seconds.
 _GROUP_FILES: Final = 4_096
 
 
@@ -27,6 +26,9 @@ class FileSource(Source):
 
     paths: tuple[str, ...] = param(doc="Files, folders or globs (`**` crosses folders).", semantic=False)
     name: str | None = param(None, doc="What `source` and ids say; the format's name if not given.")
+    group_bytes: int = param(
+        8 * MB, semantic=False, doc="Files smaller than this share a shard with their neighbours, up to this many bytes."
+    )
 
     #: What `source` says when the config does not name it; set by each format.
     default_name: ClassVar[str] = "files"
@@ -40,7 +42,7 @@ class FileSource(Source):
         group: list[FileRange] = []
         size = 0
         for item in self.files():
-            if item.size >= _GROUP_BYTES:
+            if item.size >= self.group_bytes:
                 pieces = self.cut(item)
                 if group:
                     yield Split(tuple(group))
@@ -48,7 +50,7 @@ class FileSource(Source):
                 for piece in pieces:
                     yield Split((piece,))
                 continue
-            if group and (size + item.size > _GROUP_BYTES or len(group) == _GROUP_FILES):
+            if group and (size + item.size > self.group_bytes or len(group) == _GROUP_FILES):
                 yield Split(tuple(group))
                 group, size = [], 0
             group.append(item)
