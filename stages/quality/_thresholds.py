@@ -7,21 +7,22 @@ of them would drop everything. So a plain number in a config holds for every lan
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from corpusflow import Rule
 from stages.kernels.words import LANGUAGE_UNITS, WHITESPACE
 
 LANGUAGE: Final = "language.code"
 PREFIX: Final = "quality."
+Op = Literal[">=", "<="]
 
 #: A threshold in a config: a number, a table from language code to number (null: not applicable there), or null: no rule.
 Threshold = float | dict[str, float | None] | None
 
-_SPACED: Final = tuple(sorted(code for code, unit in LANGUAGE_UNITS.items() if unit == WHITESPACE))
+SPACED: Final = tuple(sorted(code for code, unit in LANGUAGE_UNITS.items() if unit == WHITESPACE))
 
 
-def per_language(value: Threshold, languages: tuple[str, ...] = _SPACED) -> dict[str, float | None]:
+def per_language(value: Threshold, languages: tuple[str, ...] = SPACED) -> dict[str, float | None]:
     """The threshold of each language: `value` (or its ``"*"``) for `languages`, what the table says for those it names."""
     table = value if isinstance(value, dict) else {"*": value}
     otherwise = table.get("*")
@@ -29,25 +30,31 @@ def per_language(value: Threshold, languages: tuple[str, ...] = _SPACED) -> dict
     return {**spread, **{code: v for code, v in table.items() if code != "*"}}
 
 
-def at_least(reason: str, column: str, value: Threshold, per: str | None = None) -> list[Rule]:
+def at_least(
+    reason: str, column: str, value: Threshold, per: str | None = None, languages: tuple[str, ...] = SPACED
+) -> list[Rule]:
     """A rule that keeps documents with ``column (/ per) >= value``; none if the threshold is null."""
-    return _rule(reason, column, ">=", value, per)
+    return _rule(reason, column, ">=", value, per, languages)
 
 
-def at_most(reason: str, column: str, value: Threshold, per: str | None = None) -> list[Rule]:
+def at_most(
+    reason: str, column: str, value: Threshold, per: str | None = None, languages: tuple[str, ...] = SPACED
+) -> list[Rule]:
     """A rule that keeps documents with ``column (/ per) <= value``; none if the threshold is null."""
-    return _rule(reason, column, "<=", value, per)
+    return _rule(reason, column, "<=", value, per, languages)
 
 
-def _rule(reason: str, column: str, op: str, value: Threshold, per: str | None) -> list[Rule]:
+def _rule(
+    reason: str, column: str, op: Op, value: Threshold, per: str | None, languages: tuple[str, ...]
+) -> list[Rule]:
     if value is None:
         return []
     return [
         Rule(
             reason=reason,
             column=PREFIX + column,
-            op=op,  # type: ignore[arg-type]
-            value=per_language(value),
+            op=op,
+            value=per_language(value, languages),
             per=None if per is None else PREFIX + per,
             by=LANGUAGE,
         )
