@@ -28,7 +28,7 @@ from corpusflow import Exchange, Phase, PhaseInputs, PhaseTask, Resources, param
 from stages.dedup import _shards, _verdicts
 from stages.dedup._order import KeepOrder, epochs, parse_keep
 from stages.dedup._runs import Run, RunWriter, bucket_counts, slices
-from stages.kernels.arrow import text_buffers
+from stages.kernels.buffers import text_buffers
 from stages.kernels.sortruns import find_keys, first_of_groups, partition_order, top_bits
 
 #: Records a range task takes, and how many of them it has in memory at once (100 bytes each while being grouped).
@@ -99,14 +99,14 @@ class KeyedDuplicates(Exchange):
 
     def _keys(self, batch: pa.RecordBatch) -> np.ndarray:
         """The 128-bit keys as uint64 (n, 2); documents that may not be compared get unrelated ones."""
-        data, offsets = text_buffers(batch.column(f"{self.prefix}.hash").cast(pa.binary()))
+        offsets, data, _ = text_buffers(batch.column(f"{self.prefix}.hash").cast(pa.binary()))
         keys = data[offsets[0] : offsets[-1]].view(">u8").reshape(-1, 2).astype(np.uint64)
         if self.within is not None and len(keys):
-            keys ^= _salt(batch.column(self.within))
+            keys ^= salt(batch.column(self.within))
         return keys
 
 
-def _salt(column: pa.Array) -> np.ndarray:
+def salt(column: pa.Array) -> np.ndarray:
     """A hash of each value that makes equal keys differ where values do: uint64 (n, 2). All nulls are one value."""
     encoded = column.dictionary_encode()
     low = (1 << 64) - 1

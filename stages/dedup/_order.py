@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow import ConfigError, PhaseInputs, id_hashes
-from stages.kernels.arrow import text_buffers, valid_mask
+from stages.kernels.buffers import text_buffers
 
 _LAST: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SIGN: Final = np.uint64(1 << 63)
@@ -102,9 +102,9 @@ def _words(column: pa.Array, descending: bool) -> np.ndarray:
     """A column as uint64 words of shape (n, w) whose order is the column's; nulls and NaN last."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        words, valid = _string_words(column), valid_mask(column)
+        words, valid = _string_words(column), _valid(column)
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        valid = valid_mask(column)
+        valid = _valid(column)
         words = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)[:, None] ^ _SIGN
     else:
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
@@ -118,8 +118,13 @@ def _words(column: pa.Array, descending: bool) -> np.ndarray:
     return words
 
 
+def _valid(column: pa.Array) -> np.ndarray:
+    mask: np.ndarray = column.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
 def _string_words(column: pa.Array) -> np.ndarray:
-    data, offsets = text_buffers(column)
+    offsets, data, _ = text_buffers(column)
     n = len(column)
     out = np.zeros((n, _STRING_BYTES), np.uint8)
     lengths = np.minimum(np.diff(offsets), _STRING_BYTES)

@@ -18,6 +18,7 @@ from stages.dedup import _shards
 from stages.dedup._runs import Run, RunWriter
 from stages.kernels.sortruns import partition_order
 
+_LABEL: Final = "verdicts"
 #: Verdicts a task holds before it writes them: some 100 bytes each, twice while they are being ordered.
 _FLUSH_ROWS: Final = 2 << 20
 #: Rows of a row group of the lists: what `apply` reads at least.
@@ -54,7 +55,7 @@ class Verdicts:
         documents = np.concatenate(self._documents)
         columns = pa.Table.from_batches(self._columns)
         order, offsets = partition_order(_shards.group_of(self._task, documents), _shards.group_count(self._task))
-        with self._task.file(f"verdicts-{self._files:03d}.bin") as stream:
+        with self._task.file(f"{_LABEL}-{self._files:03d}.bin") as stream:
             run = RunWriter(stream)
             run.add(documents[order][:, None], offsets, columns.take(pa.array(order)).combine_chunks().to_batches()[0])
             run.close()
@@ -67,6 +68,8 @@ def collect(task: PhaseTask, *, phase: str) -> None:
     documents: list[np.ndarray] = []
     tables: list[pa.Table] = []
     for part in task.parts(phase):
+        if not part.name.startswith(_LABEL):
+            continue
         with Run(task, part) as run:
             table = run.columns(0, task.index, task.index + 1)
             if table is not None:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from corpusflow import Composite, Filter, Rule, Score, Stage, param
 from stages.dedup._keyed import KeyedDuplicates, hash_column
 from stages.dedup._order import parse_keep
-from stages.kernels.arrow import text_buffers, valid_mask
+from stages.kernels.buffers import text_buffers
 from stages.kernels.fold import DROP_SPACE, LOWER, fold
 
 PREFIX: Final = "dedup.exact"
@@ -51,10 +51,10 @@ class ExactHash(Score):
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         text = batch.column("text")
         mode = (LOWER if self.ignore_case else 0) | (DROP_SPACE if self.ignore_space else 0)
-        data, bounds = text_buffers(text)
+        bounds, data, valid = text_buffers(text)
         folded, offsets = fold(data, bounds, mode)
         visible = np.diff(offsets if self.ignore_space else fold(data, bounds, DROP_SPACE)[1]) > 0
-        columns = [hash_column(folded, offsets, valid_mask(text) & visible)]
+        columns = [hash_column(folded, offsets, valid & visible)]
         if self.length:
             columns.append(pc.utf8_length(text).cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
 from stages.dedup._keyed import KeyedDuplicates, hash_column
 from stages.dedup._order import parse_keep
-from stages.kernels.arrow import text_buffers, valid_mask
+from stages.kernels.buffers import text_buffers
 
 PREFIX: Final = "dedup.url"
 #: Parameters that say how a visitor came, not what the page is.
@@ -88,8 +88,8 @@ class UrlHash(Score):
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         urls = normalised(batch.column("url"), self.ignore_parameters)
-        data, offsets = text_buffers(urls)
-        columns = [hash_column(data, offsets, valid_mask(urls) & (np.diff(offsets) > 0))]
+        offsets, data, valid = text_buffers(urls)
+        columns = [hash_column(data, offsets, valid & (np.diff(offsets) > 0))]
         if self.length:
             columns.append(pc.utf8_length(batch.column("text")).cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))

@@ -6,18 +6,21 @@ about equal numbers of records whatever the data is.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+
+from stages.kernels.jit import kernel
 
 
-@njit(nogil=True, cache=True)
-def _count_buckets(buckets, counts):  # type: ignore[no-untyped-def]
+@kernel
+def _count_buckets(buckets: Any, counts: Any) -> Any:
     for i in range(buckets.shape[0]):
         counts[buckets[i] + 1] += 1
 
 
-@njit(nogil=True, cache=True)
-def _scatter(records, buckets, places, out):  # type: ignore[no-untyped-def]
+@kernel
+def _scatter(records: Any, buckets: Any, places: Any, out: Any) -> Any:
     words = records.shape[1]
     for i in range(records.shape[0]):
         at = places[buckets[i]]
@@ -26,8 +29,8 @@ def _scatter(records, buckets, places, out):  # type: ignore[no-untyped-def]
             out[at, w] = records[i, w]
 
 
-@njit(nogil=True, cache=True)
-def _order(buckets, places, out):  # type: ignore[no-untyped-def]
+@kernel
+def _order(buckets: Any, places: Any, out: Any) -> Any:
     for i in range(buckets.shape[0]):
         out[places[buckets[i]]] = i
         places[buckets[i]] += 1
@@ -77,8 +80,8 @@ def top_bits(keys: np.ndarray, bits: int) -> np.ndarray:
     return (keys >> np.uint64(64 - bits)).astype(np.int64)
 
 
-@njit(nogil=True, cache=True)
-def _first_of_groups(records, order, winners):  # type: ignore[no-untyped-def]
+@kernel
+def _first_of_groups(records: Any, order: Any, winners: Any) -> Any:
     n = order.shape[0]
     words = records.shape[1]
     start = 0
@@ -124,8 +127,8 @@ def first_of_groups(records: np.ndarray) -> np.ndarray:
     return winners
 
 
-@njit(nogil=True, cache=True)
-def _find_keys(table, records, found):  # type: ignore[no-untyped-def]
+@kernel
+def _find_keys(table: Any, records: Any, found: Any) -> Any:
     for i in range(records.shape[0]):
         key = records[i, 0]
         lo = 0
@@ -154,3 +157,52 @@ def find_keys(table: np.ndarray, records: np.ndarray) -> np.ndarray:
     found = np.empty(len(records), np.int64)
     _find_keys(table, records, found)
     return found
+
+
+@kernel
+def _smallest_per_key(records: Any, order: Any, out: Any) -> Any:
+    k = -1
+    for i in range(order.shape[0]):
+        r = order[i]
+        if k < 0 or out[k, 0] != records[r, 0]:
+            k += 1
+            out[k, 0] = records[r, 0]
+            out[k, 1] = records[r, 1]
+        elif records[r, 1] < out[k, 1]:
+            out[k, 1] = records[r, 1]
+    return k + 1
+
+
+def smallest_per_key(records: np.ndarray) -> np.ndarray:
+    """One (key, smallest value) per key: uint64 (keys, 2), ascending by key, of uint64 (n, 2)."""
+    out = np.empty_like(records)
+    return out[: _smallest_per_key(records, np.argsort(records[:, 0]), out)].copy()
+
+
+@kernel
+def _star_edges(records: Any, order: Any, out: Any) -> Any:
+    n = order.shape[0]
+    k = 0
+    start = 0
+    while start < n:
+        key = records[order[start], 0]
+        end = start + 1
+        least = records[order[start], 1]
+        while end < n and records[order[end], 0] == key:
+            least = min(least, records[order[end], 1])
+            end += 1
+        if end - start > 1:
+            for i in range(start, end):
+                value = records[order[i], 1]
+                if value != least:
+                    out[k, 0] = value
+                    out[k, 1] = least
+                    k += 1
+        start = end
+    return k
+
+
+def star_edges(records: np.ndarray) -> np.ndarray:
+    """(value, smallest value with its key) for every other value of a key: uint64 (edges, 2) of (key, value) uint64 (n, 2)."""
+    out = np.empty_like(records)
+    return out[: _star_edges(records, np.argsort(records[:, 0]), out)].copy()

@@ -43,7 +43,7 @@ class MemoryRun(PhaseInputs):
         return table.add_column(0, "row", pa.array(np.arange(len(table), dtype=np.int32) * 3 + 1))
 
     def has(self, column: str) -> bool:
-        return True
+        return column in next(iter(self.tables.values())).column_names
 
     def epoch(self, shard: int) -> int:
         return self.epochs.get(shard, 0)
@@ -117,7 +117,7 @@ class MemoryTask(PhaseTask):
         self.written: list[Part] = []
         self.noted: dict[str, Any] = {}
         self.counted: dict[str, int] = {}
-        for name in ("epoch", "survivors", "parts", "info", "open", "read_parquet"):
+        for name in ("has", "epoch", "survivors", "parts", "info", "open", "read_parquet"):
             setattr(self, name, getattr(run, name))
 
     def _path(self, name: str) -> Path:
@@ -151,7 +151,7 @@ class MemoryTask(PhaseTask):
         assert len(repr(self.noted)) < 2_000
 
 
-for _name in ("epoch", "survivors", "parts", "info", "open", "read_parquet"):
+for _name in ("has", "epoch", "survivors", "parts", "info", "open", "read_parquet"):
     # bound per instance above; these only satisfy the abstract base
     setattr(MemoryTask, _name, None)
 MemoryTask.__abstractmethods__ = frozenset()

@@ -1,0 +1,169 @@
+"""From signatures to edges: who shares a band with whom, as phases over committed files.
+
+`write_bands` makes of a group of shards one run with a segment per band, records (64-bit band key, document) by key range: 16
+bytes per document and band. `write_edges` takes some bands, or one key range of one band, of all runs and writes a star per
+key: every document with that key beside the smallest one. Two documents without a common shingle share a key by accident
+once in 2**64 pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from corpusflow import PhaseInputs, PhaseTask
+from stages.dedup import _shards
+from stages.dedup._keyed import salt
+from stages.dedup._runs import Run, RunWriter, bucket_counts, slices
+from stages.kernels.buffers import text_buffers
+from stages.kernels.minhash import band_keys
+from stages.kernels.sortruns import partition, smallest_per_key, star_edges, top_bits
+
+#: Records a task of `edges` takes; it holds a slice of them at a time.
+_TASK_RECORDS: Final = 64 << 20
+_SLICE_RECORDS: Final = 4 << 20
+#: Edges held before they are written: 16 bytes each.
+_FLUSH_EDGES: Final = 4 << 20
+
+
+def minima(column: pa.Array, permutations: int) -> np.ndarray:
+    """Signatures as stored: uint16 or uint32 array of shape (n, permutations); the column has no nulls."""
+    width = column.type.byte_width // permutations
+    offsets, data, _ = text_buffers(column.cast(pa.binary()))
+    stored: np.ndarray = data[offsets[0] : offsets[-1]].view("<u2" if width == 2 else "<u4")
+    return stored.reshape(-1, permutations)
+
+
+def write_bands(task: PhaseTask, *, signature: str, within: str | None, bands: int, rows: int) -> None:
+    """A phase's body, one task per shard group."""
+    columns = [signature] if within is None else [signature, within]
+    held: list[np.ndarray] = []
+    numbers: list[np.ndarray] = []
+    salts: list[np.ndarray] = []
+    extents: list[int] = []
+    for position, shard in _shards.group_shards(task, task.index):
+        extent = 0
+        for batch in task.survivors(shard, columns):
+            usable = batch.filter(batch.column(signature).is_valid())
+            at = usable.column("row").to_numpy(zero_copy_only=False)
+            if not len(at):
+                continue
+            extent = int(at[-1]) + 1
+            held.append(minima(usable.column(signature), bands * rows).copy())
+            numbers.append(_shards.documents(position, at))
+            if within is not None:
+                salts.append(salt(usable.column(within))[:, 0])
+        extents.append(extent)
+    documents = np.concatenate([np.zeros(0, np.uint64), *numbers])
+    bits = _shards.bucket_bits(task)
+    with task.file("bands.bin") as stream:
+        run = RunWriter(stream)
+        for band in range(bands):
+            keys = np.concatenate([np.zeros(0, np.uint64), *(band_keys(m, band, rows) for m in held)])
+            if salts:
+                keys ^= np.concatenate(salts)
+            records = np.stack([keys, documents], axis=1)
+            run.add(*partition(records, top_bits(keys, bits), 1 << bits))
+        run.close()
+    task.note(records=len(documents), extents=extents)
+
+
+def documents_of(inputs: PhaseInputs) -> int:
+    """Documents that have a signature."""
+    return sum(int(n["records"]) for n in inputs.info("bands").values())
+
+
+def edge_tasks(inputs: PhaseInputs, bands: int) -> int:
+    """How many tasks `write_edges` has: several bands each in a small run, several tasks a band in a large one."""
+    per_band, bands_per_task = _edge_plan(inputs, bands)
+    return per_band * -(-bands // bands_per_task)
+
+
+def _edge_plan(inputs: PhaseInputs, bands: int) -> tuple[int, int]:
+    """(tasks per band, bands per task); one of them is 1."""
+    n = documents_of(inputs)
+    if n > _TASK_RECORDS:
+        return min(1 << _shards.bucket_bits(inputs), -(-n // _TASK_RECORDS)), 1
+    return 1, min(bands, max(1, _TASK_RECORDS // max(1, n)))
+
+
+def write_edges(task: PhaseTask, *, bands: int) -> None:
+    """A phase's body; see `edge_tasks`."""
+    per_band, bands_per_task = _edge_plan(task, bands)
+    first = task.index // per_band * bands_per_task
+    lo, hi = _shards.range_of(task, task.index % per_band, per_band)
+    edges = _Edges(task)
+    with ExitStack() as stack:
+        runs = [stack.enter_context(Run(task, part)) for part in task.parts("bands")]
+        for band in range(first, min(first + bands_per_task, bands)):
+            for a, b in slices(bucket_counts(runs, band, lo, hi), _SLICE_RECORDS):
+                _link(runs, band, lo + a, lo + b, edges)
+    edges.flush()
+
+
+def _link(runs: Sequence[Run], band: int, lo: int, hi: int, edges: _Edges) -> None:
+    """Stars of buckets [lo, hi) of a band. A bucket too large for memory has few keys: they are found in a first pass."""
+    chunks = _chunks(runs, band, lo, hi)
+    first = next(chunks, None)
+    if first is None:
+        return
+    second = next(chunks, None)
+    if second is None:
+        edges.add(star_edges(first))
+        return
+    centres = smallest_per_key(np.concatenate([smallest_per_key(first), smallest_per_key(second)]))
+    for chunk in chunks:
+        centres = smallest_per_key(np.concatenate([centres, smallest_per_key(chunk)]))
+    for chunk in _chunks(runs, band, lo, hi):
+        centre = centres[np.searchsorted(centres[:, 0], chunk[:, 0]), 1]
+        linked = centre != chunk[:, 1]
+        edges.add(np.stack([chunk[linked, 1], centre[linked]], axis=1))
+
+
+def _chunks(runs: Sequence[Run], band: int, lo: int, hi: int) -> Iterator[np.ndarray]:
+    """Records of buckets [lo, hi), some runs at a time."""
+    held: list[np.ndarray] = []
+    total = 0
+    for run in runs:
+        records = run.records(band, lo, hi)
+        if held and total + len(records) > 2 * _SLICE_RECORDS:
+            yield np.concatenate(held)
+            held, total = [], 0
+        if len(records):
+            held.append(records)
+            total += len(records)
+    if held:
+        yield np.concatenate(held)
+
+
+class _Edges:
+    """Edges of one task, written as they come: (document, smallest document with its key)."""
+
+    def __init__(self, task: PhaseTask) -> None:
+        self._task = task
+        self._held: list[np.ndarray] = []
+        self._rows = 0
+        self._files = 0
+
+    def add(self, edges: np.ndarray) -> None:
+        if len(edges):
+            self._held.append(edges)
+            self._rows += len(edges)
+        if self._rows >= _FLUSH_EDGES:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._rows:
+            return
+        edges = np.concatenate(self._held)
+        with self._task.file(f"edges-{self._files:03d}.bin") as stream:
+            run = RunWriter(stream)
+            run.add(edges, np.array([0, len(edges)], np.int64))
+            run.close()
+        self._task.count("edges", len(edges))
+        self._held, self._rows = [], 0
+        self._files += 1

@@ -1,0 +1,243 @@
+"""Near-duplicates: MinHash finds candidates, and a document goes only if one that stays is similar enough.
+
+Signatures of word (or character) n-grams are cut into bands; documents that share a band are linked; inside each connected
+component documents are taken best first by the keep policy and held against those kept so far. Removal is verified and
+never transitive, and every one has its twin and similarity on record. Documents without a letter or digit are compared
+with nothing and pass untouched; those too short for one n-gram go only if they equal another unit for unit.
+
+Adds:
+    dedup.minhash.signature     fixed_size_binary: bands x rows minima, little-endian; null where there is no shingle
+    dedup.minhash.units         int32, words (or characters) counted
+    dedup.minhash.length        int32, characters; only if `keep` names `length`
+    dedup.minhash.twin          id of the document kept in this one's place, null where it is kept
+    dedup.minhash.similarity    float32, to its twin
+    dedup.minhash.cluster       int64, names the connected component; null outside any
+    dedup.minhash.cluster_size  int32, documents in it, itself included
+Reasons: near_duplicate.
+Source: Broder (1997); the 14 x 8 bands over word 5-grams are FineWeb's (Penedo et al. 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from corpusflow import (
+    Composite,
+    ConfigError,
+    Exchange,
+    Filter,
+    Phase,
+    PhaseInputs,
+    Resources,
+    Rule,
+    Score,
+    Stage,
+    param,
+)
+from stages.dedup import _bands, _clusters, _components, _shards, _verdicts
+from stages.dedup._order import KeepOrder, parse_keep
+from stages.kernels.buffers import text_buffers
+from stages.kernels.minhash import permutations, signatures
+from stages.kernels.shingles import CHARACTERS, DIGITS_ALIKE
+
+PREFIX: Final = "dedup.minhash"
+_SIGNATURE: Final = f"{PREFIX}.signature"
+_UNITS: Final = f"{PREFIX}.units"
+
+
+def _mode(unit: str, digits_alike: bool) -> int:
+    return (CHARACTERS if unit == "characters" else 0) | (DIGITS_ALIKE if digits_alike else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinHashSignature(Score):
+    """Measures the signature."""
+
+    bands: int = param(14, doc="Number of bands.")
+    rows: int = param(8, doc="Permutations per band.")
+    shingle: int = param(5, doc="Units per shingle.")
+    unit: Literal["words", "characters"] = param("words", doc="What a shingle is made of.")
+    digits_alike: bool = param(False, doc="Count every digit as 0.")
+    hash_seed: int = param(1, doc="Picks the permutations.")
+    bits: Literal[16, 32] = param(16, doc="Bits stored of each minimum.")
+    length: bool = param(False, doc="Count characters too, for a keep policy that asks for them.")
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[tuple[str, ...]] = ("text",)
+
+    def outputs(self) -> Mapping[str, pa.DataType]:
+        columns = {_SIGNATURE: pa.binary(self.bands * self.rows * self.bits // 8), _UNITS: pa.int32()}
+        return columns | ({f"{PREFIX}.length": pa.int32()} if self.length else {})
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        text = batch.column("text")
+        family = permutations(self.bands * self.rows, self.hash_seed)
+        offsets, data, valid = text_buffers(text)
+        minima, units = signatures(data, offsets, self.shingle, _mode(self.unit, self.digits_alike), *family)
+        stored = np.ascontiguousarray(minima.astype({16: "<u2", 32: "<u4"}[self.bits]))
+        kind = self.outputs()[_SIGNATURE]
+        bitmap = pa.py_buffer(np.packbits(valid & (units > 0), bitorder="little"))
+        columns = [
+            pa.FixedSizeBinaryArray.from_buffers(kind, len(text), [bitmap, pa.py_buffer(stored)]),
+            pa.array(units.astype(np.int32), mask=~valid),
+        ]
+        if self.length:
+            columns.append(pc.utf8_length(text).cast(pa.int32()))
+        return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))
+
+    def warm(self) -> None:
+        self.score(pa.record_batch([pa.array(["a short text, 短文"], pa.large_string())], names=["text"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearDuplicates(Exchange):
+    """Links documents by bands, and elects in each component."""
+
+    bands: int = param(14, doc="Number of bands.")
+    rows: int = param(8, doc="Permutations per band.")
+    shingle: int = param(5, doc="Units per shingle.")
+    unit: Literal["words", "characters"] = param("words", doc="What a shingle is made of.")
+    digits_alike: bool = param(False, doc="Count every digit as 0.")
+    min_similarity: float = param(0.7, doc="A document goes if it is at least this similar to one that stays.")
+    verify: Literal["auto", "exact", "signature"] = param("auto", doc="What similarity is.")
+    keep: tuple[str, ...] = param(("length desc", "id"), doc="Which of several similar documents stays.")
+    sources: tuple[str, ...] = param((), doc="Values of `source`, best first, for source_rank in `keep`.")
+    within: str | None = param(None, doc="Compare only documents with the same value of this column; none: all.")
+    max_representatives: int = param(256, doc="Kept documents of a cluster that others are compared with.")
+
+    version: ClassVar[int] = 1
+    resources: ClassVar[Resources] = Resources(memory=2500 << 20)
+
+    def _order(self) -> KeepOrder:
+        return KeepOrder(parse_keep(PREFIX, self.keep, self.sources), f"{PREFIX}.length", self.sources)
+
+    def _election(self) -> _clusters.Election:
+        return _clusters.Election(
+            signature=_SIGNATURE,
+            units=_UNITS,
+            permutations=self.bands * self.rows,
+            shingle=self.shingle,
+            mode=_mode(self.unit, self.digits_alike),
+            threshold=self.min_similarity,
+            verify=self.verify,
+            limit=self.max_representatives,
+        )
+
+    def inputs(self) -> tuple[str, ...]:
+        text = () if self.verify == "signature" else ("text",)
+        within = () if self.within is None else (self.within,)
+        return tuple(dict.fromkeys([_SIGNATURE, _UNITS, *self._order().columns(), "url", *text, *within]))
+
+    def outputs(self) -> Mapping[str, pa.DataType]:
+        return {f"{PREFIX}.{f.name}": f.type for f in _clusters.VERDICT}
+
+    def phases(self) -> tuple[Phase, ...]:
+        election = self._election()
+        bands = partial(_bands.write_bands, signature=_SIGNATURE, within=self.within, bands=self.bands, rows=self.rows)
+        return (
+            Phase("bands", bands, _shards.group_count),
+            Phase("edges", partial(_bands.write_edges, bands=self.bands), partial(_bands.edge_tasks, bands=self.bands)),
+            Phase("components", _components.find_components, _one),
+            Phase("members", partial(_clusters.gather, election=election, order=self._order()), _shards.group_count),
+            Phase("elect", partial(_clusters.hold_elections, election=election), partial(_clusters.tasks, election=election)),
+            Phase("lists", partial(_verdicts.collect, phase="elect"), _shards.group_count),
+        )  # fmt: skip
+
+    def apply(self, shard: int, inputs: PhaseInputs) -> Iterator[pa.RecordBatch]:
+        for rows, found in _verdicts.joined(shard, inputs, "lists", _clusters.VERDICT):
+            columns = [found.column(n).combine_chunks() for n in _clusters.VERDICT.names]
+            columns[-1] = columns[-1].fill_null(1)
+            yield pa.RecordBatch.from_arrays([rows, *columns], names=["row", *self.outputs()])
+
+
+def _one(_: PhaseInputs) -> int:
+    return 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearFilter(Filter):
+    """Drops what a similar document stands for."""
+
+    def rules(self) -> tuple[Rule, ...]:
+        return (Rule("near_duplicate", f"{PREFIX}.twin", "is null"),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinHash(Composite):
+    """Keeps one of several similar documents."""
+
+    bands: int = param(14, doc="Number of bands: more find more pairs of low similarity.")
+    rows: int = param(8, doc="Permutations per band: more find fewer pairs of low similarity.")
+    shingle: int = param(5, doc="Units per shingle.")
+    unit: Literal["words", "characters"] = param(
+        "words", doc="What a shingle is made of: words (a Han or kana character counts as one), or characters."
+    )
+    digits_alike: bool = param(
+        False, doc="Count every digit as 0, so that texts that differ in dates alone are similar."
+    )
+    min_similarity: float = param(0.7, doc="A document goes if it is at least this similar to one that stays.")
+    verify: Literal["auto", "exact", "signature"] = param(
+        "auto",
+        doc="What similarity is: the Jaccard index of the texts' shingles (exact), the share of equal minima "
+        "(signature), or exact up to 100 million documents (auto).",
+    )
+    keep: tuple[str, ...] = param(
+        ("length desc", "id"),
+        doc="Which one stays: columns, 'asc' or 'desc', best first; `length`, `source_rank` and `id` are known.",
+    )
+    sources: tuple[str, ...] = param((), doc="Values of `source`, best first, for source_rank in `keep`.")
+    within: str | None = param(None, doc="Compare only documents with the same value of this column; none: all.")
+    max_representatives: int = param(
+        256, doc="Kept documents of a cluster that others are compared with; those unlike all of them stay, too."
+    )
+    hash_seed: int = param(1, doc="Picks the permutations.")
+
+    def __post_init__(self) -> None:
+        parse_keep(PREFIX, self.keep, self.sources)
+        if not (self.bands >= 1 and self.rows >= 1 and self.bands * self.rows <= 4096):
+            raise ConfigError(f"{PREFIX}: {self.bands} bands of {self.rows} rows", hint="at most 4,096 permutations")
+        if not 1 <= self.shingle <= 1000:
+            raise ConfigError(f"{PREFIX}.shingle: {self.shingle} is not between 1 and 1,000")
+        if not 0 < self.min_similarity <= 1:
+            raise ConfigError(f"{PREFIX}.min_similarity: {self.min_similarity} is not above 0 and at most 1")
+        if self.max_representatives < 1:
+            raise ConfigError(f"{PREFIX}.max_representatives: {self.max_representatives} is less than 1")
+
+    def expand(self) -> tuple[Stage, ...]:
+        length = "length" in {k.column for k in parse_keep(PREFIX, self.keep, self.sources)}
+        # 16 bits of 4 rows are as many as a band key has: fewer rows need all 32
+        bits: Literal[16, 32] = 16 if self.rows >= 4 else 32
+        signature = MinHashSignature(
+            bands=self.bands,
+            rows=self.rows,
+            shingle=self.shingle,
+            unit=self.unit,
+            digits_alike=self.digits_alike,
+            hash_seed=self.hash_seed,
+            bits=bits,
+            length=length,
+        )
+        exchange = NearDuplicates(
+            bands=self.bands,
+            rows=self.rows,
+            shingle=self.shingle,
+            unit=self.unit,
+            digits_alike=self.digits_alike,
+            min_similarity=self.min_similarity,
+            verify=self.verify,
+            keep=self.keep,
+            sources=self.sources,
+            within=self.within,
+            max_representatives=self.max_representatives,
+        )
+        return signature, exchange, NearFilter()
+
+
+STAGE = MinHash

@@ -1,0 +1,336 @@
+"""dedup.minhash against brute-force Jaccard on planted duplicates, English and Chinese."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from corpusflow import ConfigError, check_stage
+from stages.dedup import _bands, _clusters, _shards
+from stages.dedup.minhash import MinHash, MinHashSignature
+
+_WORDS = """river gate tide stone farmer morning letter market winter bridge garden window story water answer sailor village
+engine paper forest silver captain lantern harbour meadow needle copper orchard weather thunder blanket"""
+ENGLISH = _WORDS.split()
+CHINESE = "河水上涨清晨低处道路淹没村民羊群山坡学校停课磨坊主说比这更大的见过风雨春秋石桥灯火市集书信铜针果园帆船远方"
+
+
+def words_of(text: str) -> list[str]:
+    return text.split() if " " in text else list(text)
+
+
+def jaccard(a: str, b: str, n: int = 5) -> float:
+    sets = []
+    for text in (a, b):
+        w = words_of(text)
+        sets.append({tuple(w[i : i + n]) for i in range(max(1, len(w) - n + 1))})
+    return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+
+
+def make_text(rng: random.Random, chinese: bool, n: int) -> list[str]:
+    return [rng.choice(CHINESE) if chinese else rng.choice(ENGLISH) + str(rng.randrange(300)) for _ in range(n)]
+
+
+def join(units: list[str], chinese: bool) -> str:
+    return "".join(units) if chinese else " ".join(units)
+
+
+def planted(seed: int = 1, families: int = 60) -> list[dict]:
+    """Families of an original and: a copy, versions with 1-30 % of the words edited, one with a prefix, one with a suffix,
+    its first half joined to another's second half, and a chain a ~ b ~ c with a unlike c."""
+    rng = random.Random(seed)
+    rows: list[dict] = []
+
+    def add(family: str, units: list[str], chinese: bool) -> None:
+        rows.append(
+            {
+                "id": f"web/{len(rows)}",
+                "family": family,
+                "text": join(units, chinese),
+                "url": f"http://e.org/{len(rows)}",
+            }
+        )
+
+    previous: dict[bool, list[str]] = {}
+    for f in range(families):
+        chinese = f % 2 == 1
+        base = make_text(rng, chinese, rng.randint(150, 400))
+        add(f"{f}", base, chinese)
+        add(f"{f}", base, chinese)
+        for share in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3):
+            edited = [make_text(rng, chinese, 1)[0] if rng.random() < share else u for u in base]
+            add(f"{f}", edited, chinese)
+        add(f"{f}", make_text(rng, chinese, 20) + base, chinese)
+        add(f"{f}", base + make_text(rng, chinese, 20), chinese)
+        if chinese in previous:
+            other = previous[chinese]
+            add(f"{f}+", base[: len(base) // 2] + other[len(other) // 2 :], chinese)
+        previous[chinese] = base
+        a = make_text(rng, chinese, 300)
+        b = a[45:] + make_text(rng, chinese, 45)
+        c = b[45:] + make_text(rng, chinese, 45)
+        for units in (a, b, c):
+            add(f"chain {f}", units, chinese)
+    rng.shuffle(rows)
+    return rows
+
+
+def table(rows: list[dict]) -> pa.Table:
+    kinds = {"id": pa.string(), "text": pa.large_string(), "url": pa.string(), "source": pa.string()}
+    return pa.table({c: pa.array([r.get(c) for r in rows], t) for c, t in kinds.items()})
+
+
+def spread(rows: list[dict], shards: int, seed: int) -> dict[int, pa.Table]:
+    rng = random.Random(seed)
+    places = [rng.randrange(shards) for _ in rows]
+    return {3 * s + 1: table([r for r, p in zip(rows, places, strict=True) if p == s]) for s in range(shards)}
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict]:
+    return planted()
+
+
+def test_contract() -> None:
+    check_stage(MinHash())
+    check_stage(MinHash(keep=("id",), unit="characters", shingle=24, rows=2, verify="signature", within="source"))
+
+
+@pytest.mark.parametrize("verify", ["exact", "signature"])
+def test_planted_duplicates(dedup, rows: list[dict], verify: str) -> None:
+    got = dedup(MinHash(verify=verify), spread(rows, 3, seed=1))
+    by_id = {r["id"]: r for r in rows}
+    out = {r["id"]: r for r in got.select([c for c in got.column_names if "signature" not in c]).to_pylist()}
+    kept = [by_id[i] for i, r in out.items() if r["kept"]]
+    removed = [(by_id[i], by_id[r["dedup.minhash.twin"]], r) for i, r in out.items() if not r["kept"]]
+    assert len(removed) > 300
+    for row, twin, columns in removed:
+        true = jaccard(row["text"], twin["text"])
+        assert out[twin["id"]]["kept"]
+        if verify == "exact":
+            assert true >= 0.7
+            assert columns["dedup.minhash.similarity"] == pytest.approx(true, abs=1e-6)
+        else:
+            assert true >= 0.7 - 0.13
+    # what stays has, among what stays, no partner that the bands must have found
+    missed = pairs = 0
+    by_family: dict[str, list[dict]] = {}
+    for r in rows:
+        by_family.setdefault(r["family"], []).append(r)
+    keeps = {r["id"] for r in kept}
+    for family in by_family.values():
+        for a, b in itertools.combinations(family, 2):
+            if jaccard(a["text"], b["text"]) >= 0.85:
+                pairs += 1
+                missed += a["id"] in keeps and b["id"] in keeps
+    assert pairs > 300
+    assert missed / pairs <= 0.05
+
+
+def test_chains_are_not_removed_transitively(dedup) -> None:
+    rng = random.Random(5)
+    rows = []
+    for k in range(40):
+        a = make_text(rng, False, 400)
+        b = a[50:] + make_text(rng, False, 50)
+        c = b[50:] + make_text(rng, False, 50)
+        for name, units in zip("abc", (a, b, c), strict=True):
+            rows.append({"id": f"{k}{name}", "text": join(units, False), "source": name})
+    assert jaccard(rows[0]["text"], rows[1]["text"]) > 0.75
+    assert jaccard(rows[0]["text"], rows[2]["text"]) < 0.65
+    got = dedup(MinHash(bands=30, rows=5, keep=("source",)), [table(rows)])
+    twins = dict(zip(got["id"].to_pylist(), got["dedup.minhash.twin"].to_pylist(), strict=True))
+    assert all(twins[f"{k}a"] is None and twins[f"{k}c"] is None for k in range(40))
+    assert sum(twins[f"{k}b"] == f"{k}a" for k in range(40)) >= 39
+
+
+def columns_of(got: pa.Table) -> list[dict]:
+    names = ["id", "kept", *(c for c in got.column_names if c.startswith("dedup."))]
+    return sorted(got.select(names).to_pylist(), key=lambda r: r["id"])
+
+
+def test_shards_order_and_batches_change_nothing(dedup, rows: list[dict], monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = MinHash()
+    expected = columns_of(dedup(stage, [table(rows)]))
+    assert columns_of(dedup(stage, spread(rows, 7, seed=2), batch_rows=17)) == expected
+    shuffled = random.Random(3).sample(rows, len(rows))
+    assert columns_of(dedup(stage, spread(shuffled, 150, seed=4))) == expected
+    # many tasks per band, many slices, hot buckets
+    monkeypatch.setattr(_bands, "_TASK_RECORDS", 200)
+    monkeypatch.setattr(_bands, "_SLICE_RECORDS", 8)
+    monkeypatch.setattr(_bands, "_FLUSH_EDGES", 16)
+    monkeypatch.setattr(_clusters, "_TASK_BYTES", 1 << 19)
+    monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 16)
+    assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
+    assert len(dedup.last.committed["edges"]) == 14 * 5
+    assert len(dedup.last.committed["elect"]) >= 3
+
+
+def test_evidence_has_a_row_per_removal(dedup, rows: list[dict]) -> None:
+    got = dedup(MinHash(), spread(rows, 3, seed=1))
+    parts = [p for p in dedup.last.parts("elect") if p.name == "evidence.parquet"]
+    evidence = pa.concat_tables([dedup.last.read_parquet(p) for p in parts]).to_pylist()
+    removed = {r["id"]: r for r in columns_of(got) if not r["kept"]}
+    assert {e["removed_id"] for e in evidence} == set(removed)
+    assert len(evidence) == len(removed)
+    for e in evidence:
+        row = removed[e["removed_id"]]
+        assert e["kept_id"] == row["dedup.minhash.twin"]
+        assert e["similarity"] == row["dedup.minhash.similarity"]
+        assert e["removed_url"] == "http://e.org/" + e["removed_id"].removeprefix("web/")
+        assert e["kept_url"] == "http://e.org/" + e["kept_id"].removeprefix("web/")
+
+
+def test_each_cluster_keeps_one_and_knows_its_size(dedup, rows: list[dict]) -> None:
+    clusters: dict[int, list[dict]] = {}
+    for r in columns_of(dedup(MinHash(), spread(rows, 4, seed=9))):
+        if r["dedup.minhash.cluster"] is not None:
+            clusters.setdefault(r["dedup.minhash.cluster"], []).append(r)
+        else:
+            assert r["kept"]
+            assert r["dedup.minhash.cluster_size"] == 1
+    assert len(clusters) > 50
+    for members in clusters.values():
+        assert any(m["kept"] for m in members)
+        assert {m["dedup.minhash.cluster_size"] for m in members} == {len(members)}
+
+
+def test_keep_policy_decides(dedup) -> None:
+    rng = random.Random(2)
+    base = make_text(rng, False, 200)
+    rows = [
+        {"id": "long", "text": join([*base, "tail"], False), "source": "forum"},
+        {"id": "short", "text": join(base, False), "source": "wiki"},
+    ]
+    assert columns_of(dedup(MinHash(), [table(rows)]))[1]["dedup.minhash.twin"] == "long"
+    got = columns_of(dedup(MinHash(keep=("source_rank", "id"), sources=("wiki",)), [table(rows)]))
+    assert got[0]["dedup.minhash.twin"] == "short"
+    by_epoch = dedup(MinHash(), [table(rows[:1]), table(rows[1:])], epochs={0: 1, 1: 0})
+    assert columns_of(by_epoch)[0]["dedup.minhash.twin"] == "short"
+
+
+def test_short_blank_and_null_texts_never_collapse(dedup) -> None:
+    texts = [
+        None,
+        None,
+        "",
+        "",
+        " ",
+        "...",
+        "!!!",
+        "a b",
+        "a b.",
+        "A  B",
+        "a c",
+        "b a",
+        "a",
+        "你好",
+        "你好。",
+        "您好",
+        "a b c d",
+    ]
+    rows = [{"id": str(i), "text": t} for i, t in enumerate(texts)]
+    got = dedup(MinHash(keep=("id",)), [table(rows)])
+    groups = {}
+    for i, twin in zip(got["id"].to_pylist(), got["dedup.minhash.twin"].to_pylist(), strict=True):
+        groups.setdefault(twin or i, set()).add(texts[int(i)])
+    assert sorted(map(sorted, (g for g in groups.values() if len(g) > 1))) == [
+        ["A  B", "a b", "a b."],
+        ["你好", "你好。"],
+    ]
+    assert sum(got["kept"].to_pylist()) == len(texts) - 3
+    assert got["dedup.minhash.signature"].is_null().to_pylist() == [True] * 7 + [False] * 10
+
+
+def test_a_language_label_plays_no_part_and_within_does(dedup) -> None:
+    base = join(make_text(random.Random(1), True, 200), True)
+    rows = [{"id": str(i), "text": base, "source": s} for i, s in enumerate(["a", "b", "a", None])]
+    assert dedup(MinHash(), [table(rows)])["kept"].to_pylist().count(True) == 1
+    assert dedup(MinHash(within="source"), [table(rows)])["kept"].to_pylist().count(True) == 3
+
+
+def test_limit_of_representatives_keeps_and_counts(dedup) -> None:
+    rng = random.Random(4)
+    shared = make_text(rng, False, 100)
+    rows = [{"id": str(i), "text": join(shared + make_text(rng, False, 60), False)} for i in range(30)]
+    got = dedup(MinHash(bands=50, rows=3, min_similarity=0.9, max_representatives=8), [table(rows)])
+    assert all(got["kept"].to_pylist())
+    assert dedup.last.counters("elect")["kept_beyond_limit"] == 22
+
+
+def test_no_files_per_pair_of_tasks(dedup, rows: list[dict]) -> None:
+    dedup(MinHash(), spread(rows, 20, seed=1))
+    assert [len(dedup.last.parts(p)) for p in ("bands", "edges", "components", "elect")] == [20, 1, 1, 2]
+    assert _shards.group_size(dedup.last) == 1
+
+
+M64 = (1 << 64) - 1
+
+
+def _mix(h: int) -> int:
+    h ^= h >> 33
+    h = h * 0xFF51AFD7ED558CCD & M64
+    h ^= h >> 33
+    h = h * 0xC4CEB9FE1A85EC53 & M64
+    return h ^ (h >> 33)
+
+
+def _permutation(p: int, seed: int) -> tuple[int, int]:
+    z = (seed + (p + 1) * 0x9E3779B97F4A7C15) & M64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & M64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & M64
+    z ^= z >> 31
+    return (z >> 32) | 1, z & 0xFFFFFFFF
+
+
+def reference_signature(words: list[str], n: int, count: int, seed: int = 1) -> list[int]:
+    """The hash family as the documentation of the kernels states it, in Python integers."""
+    units = []
+    for word in words:
+        h = 0xCBF29CE484222325
+        for char in word.lower():
+            h = (h ^ ord(char)) * 0x100000001B3 & M64
+        units.append(h)
+    hashes = []
+    for i in range(max(1, len(units) - n + 1)):
+        acc = 0
+        for u in units[i : i + n]:
+            acc = (acc * 0x9E3779B97F4A7C15 + u) & M64
+        hashes.append(_mix(acc if len(units) >= n else acc ^ (n - len(units)) << 48) >> 32)
+    family = [_permutation(p, seed) for p in range(count)]
+    return [min((a * x + b) & 0xFFFFFFFF for x in hashes) for a, b in family]
+
+
+def signature_of(text: str, **parameters) -> list[int]:
+    batch = pa.record_batch([pa.array([text], pa.large_string())], names=["text"])
+    kind = "<u4" if parameters.get("bits") == 32 else "<u2"
+    return np.frombuffer(MinHashSignature(**parameters).score(batch).column(0)[0].as_py(), kind).tolist()
+
+
+def test_hash_family_is_the_documented_one() -> None:
+    words = [w for i in range(3_000) for w in (f"Tide{i}", "ÉCOLE", str(i * i))]
+    expected = reference_signature(words, 5, 12)
+    assert signature_of(" ".join(words), bands=3, rows=4, bits=32) == expected
+    assert signature_of(", ".join(words), bands=3, rows=4) == [v & 0xFFFF for v in expected]
+    assert signature_of("a-b", bands=3, rows=4, bits=32) == reference_signature(["a", "b"], 5, 12)
+    assert signature_of("a-b", bands=3, rows=4, bits=32, hash_seed=9) == reference_signature(["a", "b"], 5, 12, seed=9)
+
+
+def test_golden_signatures() -> None:
+    # a change of these is a change of `version`
+    assert signature_of("The tide gate rose; the river, too.", bands=1, rows=4) == [65303, 18453, 22246, 37849]
+    assert signature_of("河水上涨，道路淹没", bands=1, rows=4) == [9955, 15287, 33550, 27523]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"bands": 0}, {"bands": 100, "rows": 100}, {"shingle": 0}, {"min_similarity": 0.0}, {"min_similarity": 1.5},
+     {"max_representatives": 0}, {"keep": ("length upwards",)}],
+)  # fmt: skip
+def test_wrong_parameters_are_refused(wrong: dict) -> None:
+    with pytest.raises(ConfigError):
+        MinHash(**wrong)
