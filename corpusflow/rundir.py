@@ -132,6 +132,31 @@ class RunDir:
         data = self.storage.get(self.file("plans", f"shards-{epoch:04d}.parquet"))
         return shards_from_table(pq.read_table(pa.BufferReader(data)))
 
+    # ---- drivers ----
+
+    def other_driver(self) -> int | None:
+        """The process id of another live driver of this folder on this machine; notes ours down if there is none.
+
+        Advice only: two drivers waste work, never results.
+        """
+        try:
+            other = json.loads(self.storage.get(self.file("driver.json")))
+            if other["host"] == os.uname().nodename and other["pid"] != os.getpid() and _alive(other["pid"]):
+                return int(other["pid"])
+        except (OSError, ValueError, KeyError):
+            pass  # none, or not ours to read
+        body = json.dumps({"host": os.uname().nodename, "pid": os.getpid()}).encode()
+        self.storage.replace(self.file("driver.json"), body)
+        return None
+
+    def leave(self) -> None:
+        """Take our note away."""
+        try:
+            if json.loads(self.storage.get(self.file("driver.json")))["pid"] == os.getpid():
+                self.storage.delete(self.file("driver.json"))
+        except (OSError, ValueError, KeyError):
+            pass
+
     # ---- pinned files ----
 
     def pin(self, plan: Plan) -> None:
@@ -160,6 +185,16 @@ class RunDir:
     def _copy(self, source: str, target: str) -> None:
         if not self.storage.exists(target):
             self.storage.put_exclusive(target, storage_for(source).get(source))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _made_from(planner: Planner) -> str:

@@ -78,5 +78,4 @@ def main() -> None:
         logging.getLogger("corpusflow").debug("failed", exc_info=e)
         sys.exit(e.exit_code)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        os._exit(0)  # the reader (head, less) has gone; a normal exit would fail once more at flushing

@@ -36,7 +36,8 @@ def command(config: str, sets: tuple[str, ...], refresh: bool, as_json: bool, **
     show = Show(console)
     runner = Runner(loaded, show, refresh=refresh)
     _log_to(runner.run_dir.path)
-    _warn_of_other_driver(runner.run_dir.path, show)
+    if (other := runner.run_dir.other_driver()) is not None:
+        show.message(f"note: process {other} runs this folder too; the result will be the same, the work double")
     try:
         result = runner.run()
     except KeyboardInterrupt:
@@ -46,7 +47,7 @@ def command(config: str, sets: tuple[str, ...], refresh: bool, as_json: bool, **
         raise
     finally:
         show.close()
-        _unlock(runner.run_dir.path)
+        runner.run_dir.leave()
     closing(console, result)
     if as_json:
         click.echo(json.dumps(result_data(result), ensure_ascii=False))
@@ -75,40 +76,3 @@ def _log_to(run_dir: str) -> None:
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     logger.propagate = False
-
-
-def _warn_of_other_driver(run_dir: str, show: Show) -> None:
-    """Two drivers on one folder waste work, not results: say so, and go on."""
-    path = os.path.join(run_dir, "driver.json")
-    try:
-        with open(path, encoding="utf-8") as f:
-            other = json.load(f)
-        if other["host"] == os.uname().nodename and other["pid"] != os.getpid() and _alive(other["pid"]):
-            show.message(
-                f"note: process {other['pid']} is running this folder too; the result will be the same, the work double"
-            )
-    except (OSError, ValueError, KeyError):
-        pass
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump({"host": os.uname().nodename, "pid": os.getpid()}, f)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _unlock(run_dir: str) -> None:
-    path = os.path.join(run_dir, "driver.json")
-    try:
-        with open(path, encoding="utf-8") as f:
-            mine = json.load(f).get("pid") == os.getpid()
-        if mine:
-            os.unlink(path)
-    except (OSError, ValueError):
-        pass
