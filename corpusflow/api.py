@@ -18,15 +18,15 @@ import pyarrow.dataset as ds
 
 from corpusflow.accounting import StageCount, account
 from corpusflow.checkpoint import read_part
-from corpusflow.commit import Dataset, Record
+from corpusflow.commit import Record
 from corpusflow.config import Config, build_config, load_config
 from corpusflow.errors import ConfigError, StageError
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
+from corpusflow.planner import pinned_code_path
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader, signal_providers, source_columns
 from corpusflow.registry import use_copy
-from corpusflow.planner import pinned_code_path
 from corpusflow.rundir import RunDir
-from corpusflow.runner import Progress, Runner, RunResult, collect
+from corpusflow.runner import Progress, Runner, RunResult, collect, committed_records
 from corpusflow.schema import DOCUMENT_COLUMNS, ID, QUARANTINE, ROW, SKIPPED, is_signal
 
 
@@ -101,10 +101,7 @@ class Run:
 
     def committed(self, node: Node) -> dict[int, Record]:
         """Commit records of a node, by shard."""
-        if node.kind == "sink":
-            return {}
-        shards = [s for s in self.plan.shards if node.kind != "source" or s.source == node.index]
-        return Dataset(self.plan.root(node), node.fp).records({s.number: self.plan.key(node, s) for s in shards})
+        return {} if node.kind == "sink" else committed_records(self.plan, node)
 
     def counts(self) -> list[StageCount]:
         """Documents per stage, of what is committed."""
@@ -144,7 +141,7 @@ class StageView:
         elif self._text_base == SOURCE_BASE:
             documents = {c: t for c, t in source_columns(plan).items() if c not in (SKIPPED, QUARANTINE)}
         else:
-            documents = {c: t for c, t in plan.nodes[self._text_base].arrow_adds().items()}
+            documents = plan.nodes[self._text_base].arrow_adds()
         for column, maker in signal_providers(plan, self.index).items():
             documents[column] = plan.nodes[maker].arrow_adds()[column]
         return documents

@@ -22,6 +22,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,7 @@ from corpusflow.fingerprint import canonical_json, fingerprint
 from corpusflow.storage import Storage, Upload, storage_for
 
 _VERSION = 1
+_READERS = 16
 _MAX_GENERATION = 99
 
 
@@ -215,17 +217,46 @@ class Dataset:
         return best
 
     def records(self, keys: Mapping[int, str]) -> dict[int, Record]:
-        """Records of all shards that have one. One listing, then one read each."""
-        found: dict[int, Record] = {}
+        """Records of all shards that have one: one listing, then one read each, 16 at a time."""
         wanted = {f"{shard:08d}-{key[:12]}": (shard, key) for shard, key in keys.items()}
+        listed: list[tuple[str, int, int, str]] = []
         for info in self.storage.list(self.path("_commits")):
             name, _, generation = os.path.basename(info.path).removesuffix(".json").partition(".")
-            if name not in wanted or not generation.isdigit():
-                continue
-            shard, key = wanted[name]
-            record = self._accept(Record.decode(self.storage.get(info.path), int(generation)), key)
-            if record is not None and (shard not in found or record.generation > found[shard].generation):
-                found[shard] = record
+            if name in wanted and generation.isdigit():
+                listed.append((info.path, int(generation), *wanted[name]))
+
+        def read(one: tuple[str, int, int, str]) -> Record | None:
+            path, generation, _, key = one
+            return self._accept(Record.decode(self.storage.get(path), generation), key)
+
+        found: dict[int, Record] = {}
+        if len(listed) < _READERS:
+            records: Iterable[Record | None] = map(read, listed)
+        else:
+            with ThreadPoolExecutor(_READERS) as pool:
+                records = list(pool.map(read, listed))
+        for record in records:
+            if record is not None and (record.shard not in found or record.generation > found[record.shard].generation):
+                found[record.shard] = record
+        return found
+
+    def sealed_records(self, epoch: int) -> dict[int, Record] | None:
+        """All records of a sealed epoch, from its manifest: one read however many shards. None while it is not sealed."""
+        try:
+            seal = json.loads(self.storage.get(self.path(f"_SEALED-{epoch:04d}.json")))
+            data = self.storage.get(self.path(seal["manifest"]))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        table = pq.read_table(pa.BufferReader(data), columns=["shard", "generation", "record"])
+        found: dict[int, Record] = {}
+        for shard, generation, text in zip(*(c.to_pylist() for c in table.columns), strict=True):
+            record = Record.decode(text.encode(), generation)
+            if record is None:
+                raise CorruptShardError(
+                    f"{self.path(seal['manifest'])} holds a damaged record of shard {shard}",
+                    hint=f"delete it and {self.path(f'_SEALED-{epoch:04d}.json')}, then run again: both are made anew",
+                )
+            found[shard] = record
         return found
 
     def _accept(self, record: Record | None, key: str) -> Record | None:

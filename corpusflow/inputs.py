@@ -27,7 +27,9 @@ class FileSource(Source):
     paths: tuple[str, ...] = param(doc="Files, folders or globs (`**` crosses folders).", semantic=False)
     name: str | None = param(None, doc="What `source` and ids say; the format's name if not given.")
     group_bytes: int = param(
-        8 * MB, semantic=False, doc="Files smaller than this share a shard with their neighbours, up to this many bytes."
+        8 * MB,
+        semantic=False,
+        doc="Files smaller than this share a shard with their neighbours, up to this many bytes.",
     )
 
     #: What `source` says when the config does not name it; set by each format.

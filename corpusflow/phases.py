@@ -94,6 +94,10 @@ class Inputs(PhaseInputs):
         """Commit records of a phase by task."""
         if phase not in self._records:
             dataset = phase_dataset(self.plan, self.node, phase)
+            sealed = dataset.sealed_records(0)
+            if sealed is not None:
+                self._records[phase] = sealed
+                return sealed
             tasks = dataset.storage.list(dataset.path("_commits"))
             numbers = {int(i.path.rpartition("/")[2].partition("-")[0]) for i in tasks}
             found = dataset.records({n: phase_key(self.node, phase, n) for n in numbers})

@@ -272,6 +272,7 @@ class Planner:
                     f"{item.where}: {item.stage} reads the column {column!r}, which no input maps and no stage adds",
                     hint=f"columns here: {', '.join(state.columns)}",
                 )
+        _check_columns(item, reads)
         op_fp = self._op_fp(item)
         provided = {c: nodes[i].fp for c, i in sorted(providers.items())}
         masks = [m for m, _, _ in state.masks]
@@ -359,6 +360,19 @@ def _reads_text(item: _Item, available: Mapping[str, _Item]) -> bool:
         c == "text" or (c in available and available[c] is not item and _reads_text(available[c], available))
         for c in part.inputs()
     )
+
+
+def _check_columns(item: _Item, reads: tuple[str, ...]) -> None:
+    """Scores make signals, and rules look at nothing else."""
+    if isinstance(item.part, Score) and (plain := [c for c in item.part.outputs() if not is_signal(c)]):
+        raise ConfigError(
+            f"{item.where}: {item.stage} is a Score and adds {plain[0]!r}", hint=f"signals are dotted: my.{plain[0]}"
+        )
+    if isinstance(item.part, Filter) and (plain := [c for c in reads if not is_signal(c)]):
+        raise ConfigError(
+            f"{item.where}: a rule of {item.stage} looks at {plain[0]!r}, which is no signal",
+            hint="let a Score measure it; rules are thresholds on dotted columns",
+        )
 
 
 def _available(inputs: tuple[str, ...], state: _State) -> tuple[str, ...]:

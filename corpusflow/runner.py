@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Protocol
 
 from corpusflow.accounting import StageCount, account, add_up
-from corpusflow.commit import Dataset, Record, content_digest
+from corpusflow.commit import Dataset, Record
 from corpusflow.config import Config
 from corpusflow.errors import ConfigError, RunFailedError, StageError
 from corpusflow.executors import Executor, make_executor
@@ -208,8 +208,7 @@ class Runner:
         if node.kind == "sink":
             return {}
         if node.index not in self._records:
-            keys = {s.number: self.plan.key(node, s) for s in self.shards_of(node)}
-            self._records[node.index] = Dataset(self.plan.root(node), node.fp).records(keys)
+            self._records[node.index] = committed_records(self.plan, node)
         return self._records[node.index]
 
     def _step(self, step: Step, executor: _LazyExecutor, plan_path: str) -> None:
@@ -454,19 +453,26 @@ def collect(
     return counters, advice
 
 
+def committed_records(plan: Plan, node: Node) -> dict[int, Record]:
+    """The commit records of a node by shard: from the seal's manifest where there is one."""
+    dataset = Dataset(plan.root(node), node.fp)
+    shards = [s for s in plan.shards if node.kind != "source" or s.source == node.index]
+    keys = {s.number: plan.key(node, s) for s in shards}
+    sealed = dataset.sealed_records(plan.epoch)
+    if sealed is not None and all(n in sealed and sealed[n].key == key for n, key in keys.items()):
+        return sealed
+    return dataset.records(keys)
+
+
 def run_digest(plan: Plan) -> str:
     """One digest over the contents of everything a plan's stages committed, whoever made it and how often it was killed."""
     digests = []
     for node in plan.nodes:
         if node.kind in ("exchange", "sink"):
             for phase in phases_of(node):
-                records = phase_records(plan, node, phase.name)
-                digests.append([node.stage, node.label, phase.name, content_digest(records)])
+                digests.append([node.stage, node.label, phase.name, phase_dataset(plan, node, phase.name).sealed(0)])
         if node.kind != "sink":
-            shards = [s for s in plan.shards if node.kind != "source" or s.source == node.index]
-            keys = {s.number: plan.key(node, s) for s in shards}
-            found = Dataset(plan.root(node), node.fp).records(keys)
-            digests.append([node.stage, node.label, node.fp, content_digest(found.values())])
+            digests.append([node.stage, node.label, node.fp, Dataset(plan.root(node), node.fp).sealed(plan.epoch)])
     return fingerprint(digests)
 
 

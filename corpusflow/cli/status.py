@@ -21,7 +21,7 @@ def command(run: str, as_json: bool) -> None:
     """Say how far a run is; works from another terminal while it goes on."""
     opened = open_run(run)
     plan = opened.plan
-    rows = []
+    rows: list[tuple[str, int, int | None]] = []
     for step in plan.steps:
         if step.kind == "map":
             nodes = [plan.nodes[i] for i in step.nodes]
@@ -38,7 +38,7 @@ def command(run: str, as_json: bool) -> None:
             sealed = phase_dataset(plan, node, phase.name).sealed(0) is not None
             done = len(phase_records(plan, node, phase.name))
             rows.append((f"{node.stage}: {phase.name}", done, done if sealed else None))
-    failures = sum((Dataset(plan.root(n), n.fp).failures() for n in plan.nodes), [])
+    failures = [f for n in plan.nodes for f in Dataset(plan.root(n), n.fp).failures()]
     counts = opened.counts()
     if as_json:
         body = {
