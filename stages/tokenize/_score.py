@@ -44,11 +44,11 @@ class Vocabulary:
 class Encoder(Protocol):
     """A loaded tokenizer."""
 
-    def encode(self, text: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
-        """Token ids of each text (nulls as empty), without begin and end tokens.
+    def encode(self, text: pa.Array, before: int | None, after: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Token ids of each text, between `before` and `after` where these are not None; nothing for a null.
 
         Returns:
-            (offsets, ids): int64 array (n + 1,) and an unsigned or int32 array (offsets[n],).
+            (offsets, ids): int64 array (n + 1,) and int32 array (offsets[n],).
         """
 
 
@@ -101,40 +101,17 @@ class TokenScore(Score):
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         text = batch.column("text")
-        bos, eos = self.special()
-        offsets, ids = self.opened.encode(text)
-        value_type = self.outputs()[TOKENS].value_type
-        tokens = list_array(offsets, ids.astype(value_type.to_pandas_dtype(), copy=False), text, bos, eos)
+        offsets, ids = self.opened.encode(text, *self.special())
+        width = self.outputs()[TOKENS].value_type.to_pandas_dtype()
+        tokens = pa.ListArray.from_arrays(
+            pa.array(offsets.astype(np.int32)),
+            pa.array(ids.astype(width)),
+            mask=text.is_null() if text.null_count else None,
+        )
         return pa.RecordBatch.from_arrays([tokens], names=[TOKENS])
 
-
-def list_array(
-    offsets: np.ndarray, ids: np.ndarray, text: pa.Array, bos: int | None = None, eos: int | None = None
-) -> pa.ListArray:
-    """Ids as a list array with begin and end tokens around each document; null where the text is null.
-
-    Args:
-        offsets: int64 (n + 1,), where each document's ids start.
-        ids: (offsets[n],), of the array's final type.
-        text: the n documents the ids are of.
-        bos, eos: ids to add, or None.
-    """
-    valid = text.is_valid().to_numpy(zero_copy_only=False)
-    lengths = np.where(valid, np.diff(offsets), 0)
-    extra = (bos is not None) + (eos is not None)
-    starts = np.zeros(len(valid) + 1, np.int64)
-    np.cumsum(lengths + np.where(valid, extra, 0), out=starts[1:])
-    if extra:
-        out = np.empty(int(starts[-1]), ids.dtype)
-        shift = np.repeat(starts[:-1] - offsets[:-1] + (bos is not None), np.diff(offsets))
-        out[np.arange(len(ids)) + shift] = ids
-        if bos is not None:
-            out[starts[:-1][valid]] = bos
-        if eos is not None:
-            out[starts[1:][valid] - 1] = eos
-        ids = out
-    mask = None if valid.all() else pa.array(~valid)
-    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(ids), mask=mask)
+    def warm(self) -> None:
+        self.opened.encode(pa.array(["a"], pa.large_string()), *self.special())
 
 
 @lru_cache(maxsize=16)

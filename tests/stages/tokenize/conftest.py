@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ OTHER = (
 )
 
 
-def train(path: Path, **options: object) -> str:
+def train(path: Path, *, text: str = EN * 6 + ZH * 6 + OTHER * 3, **options: object) -> str:
     model = io.BytesIO()
     given = {
         "vocab_size": 700,
@@ -37,7 +38,7 @@ def train(path: Path, **options: object) -> str:
         "minloglevel": 2,
         "hard_vocab_limit": False,
     } | options
-    lines = [line for line in (EN * 6 + ZH * 6 + OTHER * 3).split("\n") if line]
+    lines = [line for line in text.split("\n") if line]
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **given)
     path.write_bytes(model.getvalue())
     return str(path)
@@ -47,3 +48,9 @@ def train(path: Path, **options: object) -> str:
 def spm_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A BPE model that keeps text as it is: identity normaliser, all spaces, byte fallback."""
     return train(tmp_path_factory.mktemp("spm") / "bpe.model")
+
+
+@pytest.fixture(scope="session")
+def train_spm() -> Callable[..., str]:
+    """`train`, for tests that want another kind of model."""
+    return train

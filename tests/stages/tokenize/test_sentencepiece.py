@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusflow import ConfigError, check_stage
-from stages.tokenize._score import list_array, token_type
+from stages.tokenize._score import token_type
 from stages.tokenize._spm_model import load, parse
 from stages.tokenize._spm_train import script
 from stages.tokenize.sentencepiece import SentencePiece
@@ -106,25 +106,6 @@ def test_a_begin_token_the_model_lacks_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError, match="begin token"):
         tokens(SentencePiece(model=str(tmp_path / "m.model")), ["a"])
-
-
-def _ids(texts: list[list[int] | None]) -> tuple[np.ndarray, np.ndarray, pa.Array]:
-    flat = [x for t in texts for x in (t or [])]
-    offsets = np.cumsum([0, *[len(t or []) for t in texts]])
-    return offsets.astype(np.int64), np.array(flat, np.uint16), pa.array([None if t is None else "" for t in texts])
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.none() | st.lists(st.integers(0, 60_000), max_size=5), max_size=20),
-    st.none() | st.just(1),
-    st.none() | st.just(2),
-)
-def test_list_array(texts: list[list[int] | None], bos: int | None, eos: int | None) -> None:
-    expected = [None if t is None else [*([bos] if bos else []), *t, *([eos] if eos else [])] for t in texts]
-    got = list_array(*_ids(texts), bos, eos)
-    assert got.to_pylist() == expected
-    got.validate(full=True)
 
 
 def _corpus() -> Iterator[str]:

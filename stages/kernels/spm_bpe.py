@@ -1,0 +1,253 @@
+"""Token ids of documents by a sentencepiece BPE model: normalise, cut where no piece can reach across, look up, merge.
+
+If no piece of the vocabulary holds the characters a and b side by side, no merge ever crosses a boundary between them, so
+that the ids of a text are the ids of its chunks one after the other (merges on either side do not see each other). Two things
+are not local and are looked after here: consecutive unknown characters become one <unk>, and the space put in front of a
+document.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from stages.kernels.bpe import SCAN, merge_long, merge_short
+from stages.kernels.jit import inlined, kernel
+from stages.kernels.spm_normalize import SPACE, Rules, normalize
+from stages.kernels.token_memo import HITS, LONGEST, MISSES, Memo, key_words, look_up, recall, remember
+from stages.kernels.token_tables import Int, JoinedPairs, Trie, joined, longest_number
+
+DONE: Final = 0
+#: `encode` stopped before a document because an array is too small; state[1] says how large it must be (text: unknown).
+GROW_OUT: Final = 1
+GROW_TEXT: Final = 2
+GROW_SYMBOLS: Final = 3
+
+#: Positions in `state`: the next document, ids written, size needed.
+DOCUMENT, WRITTEN, NEEDED = range(3)
+
+
+class BpeModel(NamedTuple):
+    """A vocabulary.
+
+    Attributes:
+        rules: the normaliser.
+        joined: pairs of characters that some piece holds.
+        symbols: user-defined symbols in normalised form, numbered by id.
+        has_symbols: whether there are any.
+        characters: int32 (0x110000,), symbol of each code point, or -1.
+        pairs: hash table of merges, see `bpe.pair_value`.
+        ids: int32 (symbols,), id of each symbol, or -1 for a character that is not a piece.
+        bytes: int32 (256,), ids of the byte pieces; of no use if `unknown` >= 0.
+        unknown: id of <unk>, or -1 where bytes stand for unknown characters.
+        most: ids that a byte of normalised text can become: 1, or 3 where the space is no piece but three bytes.
+    """
+
+    rules: Rules
+    joined: JoinedPairs
+    symbols: Trie
+    has_symbols: bool
+    characters: np.ndarray
+    pairs: np.ndarray
+    ids: np.ndarray
+    bytes: np.ndarray
+    unknown: int
+    most: int
+
+
+class Scratch(NamedTuple):
+    """Room to work in; all but `text` (uint8) and `ids` hold at least as many as a document has bytes, `heap` twice that.
+
+    Attributes:
+        text: uint8, the normalised document.
+        symbols, starts, links: int32.
+        values, heap: int64.
+        ids: int32, ids of one chunk.
+    """
+
+    text: np.ndarray
+    symbols: np.ndarray
+    starts: np.ndarray
+    values: np.ndarray
+    links: np.ndarray
+    heap: np.ndarray
+    ids: np.ndarray
+
+
+@inlined
+def code_point(text: np.ndarray, p: Int) -> tuple[Int, Int]:
+    """(code point, bytes) of the character at p in valid UTF-8."""
+    b = np.int64(text[p])
+    if b < 0x80:
+        return b, 1
+    c = np.int64(text[p + 1]) & 0x3F
+    if b < 0xE0:
+        return (b & 0x1F) << 6 | c, 2
+    d = np.int64(text[p + 2]) & 0x3F
+    if b < 0xF0:
+        return (b & 0xF) << 12 | c << 6 | d, 3
+    return (b & 7) << 18 | c << 12 | d << 6 | np.int64(text[p + 3]) & 0x3F, 4
+
+
+@inlined
+def chunk_end(pairs: JoinedPairs, symbols: Trie, has_symbols: bool, text: np.ndarray, p: Int, end: Int) -> Int:
+    """Where the chunk that starts at p ends: before a character that no piece joins to the one in front, or a symbol."""
+    a, size = code_point(text, p)
+    p += size
+    while p < end:
+        b = np.int64(text[p])
+        if a < 128 and b < 128 and not has_symbols:
+            if not pairs.ascii[a << 7 | b]:
+                break
+            a = b
+            p += 1
+            continue
+        if has_symbols and symbols.starts[text[p]] and longest_number(symbols, text, p, end):
+            break
+        b, size = code_point(text, p)
+        if not joined(pairs, a, b):
+            break
+        a = b
+        p += size
+    return p
+
+
+@kernel
+def encode_chunk(model: BpeModel, scratch: Scratch, start: Int, end: Int, out: np.ndarray, at: Int) -> Int:
+    """Write the ids of scratch.text[start:end] to out[at:]; where they end. Each unknown character is an <unk> of its own."""
+    n = 0
+    p = start
+    while p < end:
+        c, size = code_point(scratch.text, p)
+        scratch.symbols[n] = model.characters[c]
+        scratch.starts[n] = p
+        n += 1
+        p += size
+    if n <= SCAN:
+        n = merge_short(model.pairs, scratch.symbols, scratch.starts, scratch.values, n)
+    else:
+        n = merge_long(model.pairs, scratch.symbols, scratch.starts, scratch.values, scratch.links, scratch.heap, n)
+    for i in range(n):
+        symbol = scratch.symbols[i]
+        if symbol >= 0 and model.ids[symbol] >= 0:
+            out[at] = model.ids[symbol]
+            at += 1
+        elif model.unknown >= 0:
+            out[at] = model.unknown
+            at += 1
+        elif scratch.text[scratch.starts[i]] == SPACE:  # stands for U+2581
+            out[at] = model.bytes[0xE2]
+            out[at + 1] = model.bytes[0x96]
+            out[at + 2] = model.bytes[0x81]
+            at += 3
+        else:
+            stop = scratch.starts[i + 1] if i + 1 < n else end
+            for q in range(scratch.starts[i], stop):
+                out[at] = model.bytes[scratch.text[q]]
+                at += 1
+    return at
+
+
+@kernel
+def encode(
+    model: BpeModel,
+    memo: Memo,
+    scratch: Scratch,
+    offsets: np.ndarray,
+    data: np.ndarray,
+    valid: np.ndarray,
+    before: Int,
+    after: Int,
+    out: np.ndarray,
+    ends: np.ndarray,
+    state: np.ndarray,
+) -> Int:
+    """Encode documents from number state[DOCUMENT] on.
+
+    Args:
+        offsets, data, valid: the documents, as TextBuffers.
+        before, after: ids put around each valid document, or -1.
+        out: int32, ids of all documents so far and to come.
+        ends: int64 (documents + 1,), where each ends in `out`; ends[0] = 0.
+        state: int64 (3,): the next document, ids written, and where it stopped, the size that is needed.
+
+    Returns:
+        DONE, or which array is too small for the next document.
+    """
+    at = state[WRITTEN]
+    for d in range(state[DOCUMENT], valid.shape[0]):
+        if valid[d]:
+            n = normalize(model.rules, data, offsets[d], offsets[d + 1], scratch.text)
+            if n < 0:
+                return GROW_TEXT
+            worst = model.most * n + 3
+            if at + worst > out.shape[0]:
+                state[NEEDED] = at + worst
+                return GROW_OUT
+            if n + 1 > scratch.symbols.shape[0]:
+                state[NEEDED] = n + 1
+                return GROW_SYMBOLS
+            if before >= 0:
+                out[at] = before
+                at += 1
+            at = _document(model, memo, scratch, n, out, at)
+            if after >= 0:
+                out[at] = after
+                at += 1
+        ends[d + 1] = at
+        state[WRITTEN] = at
+        state[DOCUMENT] = d + 1
+    return DONE
+
+
+@kernel
+def _document(model: BpeModel, memo: Memo, scratch: Scratch, n: Int, out: np.ndarray, at: Int) -> Int:
+    text = scratch.text
+    hits = 0
+    misses = 0
+    p = np.int64(0)
+    first = at
+    while p < n:
+        if model.has_symbols and model.symbols.starts[text[p]]:
+            found = longest_number(model.symbols, text, p, n)
+            if found:
+                out[at] = np.int32(found & 0xFFFF_FFFF)
+                at += 1
+                p += found >> 32
+                continue
+        q = chunk_end(model.joined, model.symbols, model.has_symbols, text, p, n)
+        start = at
+        if q - p <= LONGEST:
+            low, high = key_words(text, p, q)
+            slot = look_up(memo, low, high, text, p, q)
+            if slot >= 0:
+                hits += 1
+                at = recall(memo, slot, out, at)
+            else:
+                misses += 1
+                count = encode_chunk(model, scratch, p, q, scratch.ids, np.int64(0))
+                remember(memo, -1 - slot, low, high, text, p, q, scratch.ids, count)
+                for k in range(count):
+                    out[at + k] = scratch.ids[k]
+                at += count
+        else:
+            at = encode_chunk(model, scratch, p, q, out, at)
+        if model.unknown >= 0:
+            at = _one_unknown(out, start, at, model.unknown, first)
+        p = q
+    memo.state[HITS] += hits
+    memo.state[MISSES] += misses
+    return at
+
+
+@inlined
+def _one_unknown(out: np.ndarray, start: Int, end: Int, unknown: Int, first: Int) -> Int:
+    """Drop each <unk> in out[start:end] that follows an <unk> of the same document, which began at `first`."""
+    kept = start
+    for k in range(start, end):
+        if out[k] == unknown and kept > first and out[kept - 1] == unknown:
+            continue
+        out[kept] = out[k]
+        kept += 1
+    return kept

@@ -1,0 +1,170 @@
+"""A bounded table from the bytes of a chunk to its token ids, so that a chunk seen before is not encoded again.
+
+The table only ever shortens the way to the same ids: keys are compared byte for byte, and when it is full it is emptied. It
+belongs to one thread at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from stages.kernels.jit import inlined
+from stages.kernels.token_tables import Int, mix
+
+#: Longer chunks hardly ever come again and are encoded every time.
+LONGEST: Final = 96
+#: Chunks of more ids are not kept either (a count of 8 bits; it takes bytes in place of unknown characters to get there).
+MOST_IDS: Final = 96
+
+USED, POOLED, KEYED, HITS, MISSES, RESETS = range(6)
+
+_WORDS: Final = 4
+_S8: Final = np.uint64(8)
+_S16: Final = np.uint64(16)
+_S32: Final = np.uint64(32)
+_BYTE: Final = np.uint64(0xFF)
+_LOW32: Final = np.uint64(0xFFFF_FFFF)
+_PRIME: Final = np.uint64(0x100_0000_01B3)
+_SALT: Final = np.uint64(0xD6E8_FEB8_6659_FD93)
+_ZERO: Final = np.uint64(0)
+
+
+class Memo(NamedTuple):
+    """The table.
+
+    Attributes:
+        slots: uint64 (4 * 2**k,), four words a slot: two of the key, then length | ids << 8 | place in the pool << 16, then
+            the first two ids. A key of up to 16 bytes is in the slot; a longer one is its hash and its place in `keys`.
+        pool: int32, ids of chunks that have more than two.
+        keys: uint8, bytes of the longer chunks.
+        limit: float64 (2**k,), for unigram models: how large a path score may be for the ids to be certain.
+        state: int64 (6,): slots used, pool used, keys used, hits, misses, times it was emptied.
+    """
+
+    slots: np.ndarray
+    pool: np.ndarray
+    keys: np.ndarray
+    limit: np.ndarray
+    state: np.ndarray
+
+
+def new_memo(bits: int = 19, *, scored: bool = False) -> Memo:
+    """An empty table of 2**bits slots: 2**19 take 16 MB, and 5 MB of pool and keys with them.
+
+    35 MB of English (novels and web pages) hold 228,000 different chunks; three quarters of 2**19 slots is 393,000.
+    """
+    size = 1 << bits
+    return Memo(
+        np.zeros(_WORDS * size, np.uint64),
+        np.zeros(2 * size, np.int32),
+        np.zeros(2 * size, np.uint8),
+        np.zeros(size if scored else 1, np.float64),
+        np.zeros(6, np.int64),
+    )
+
+
+@inlined
+def key_words(data: np.ndarray, start: Int, end: Int) -> tuple[Int, Int]:
+    """The two words of a key: its bytes, if 16 at most, else a hash and 0."""
+    low = _ZERO
+    high = _ZERO
+    size = end - start
+    if size <= 8:
+        for k in range(size):
+            low |= np.uint64(data[start + k]) << np.uint64(8 * k)
+    elif size <= 16:
+        for k in range(8):
+            low |= np.uint64(data[start + k]) << np.uint64(8 * k)
+        for k in range(8, size):
+            high |= np.uint64(data[start + k]) << np.uint64(8 * k - 64)
+    else:
+        for k in range(size):
+            low = (low ^ np.uint64(data[start + k])) * _PRIME
+    return low, high
+
+
+@inlined
+def look_up(memo: Memo, low: Int, high: Int, data: np.ndarray, start: Int, end: Int) -> Int:
+    """The slot of a chunk, or -1 - the free slot where it belongs."""
+    size = end - start
+    mask = np.int64(memo.slots.shape[0] // _WORDS - 1)
+    at = np.int64(mix(low ^ mix(high + _SALT) ^ np.uint64(size))) & mask
+    while True:
+        base = _WORDS * at
+        meta = memo.slots[base + 2]
+        if meta == _ZERO:
+            return -1 - at
+        if memo.slots[base] == low and np.int64(meta & _BYTE) == size:
+            if size <= 16:
+                if memo.slots[base + 1] == high:
+                    return at
+            elif _same(memo.keys, np.int64(memo.slots[base + 1]), data, start, size):
+                return at
+        at = (at + 1) & mask
+
+
+@inlined
+def _same(keys: np.ndarray, place: Int, data: np.ndarray, start: Int, size: Int) -> bool:
+    for k in range(size):  # noqa: SIM110 - numba has no generators here
+        if keys[place + k] != data[start + k]:
+            return False
+    return True
+
+
+@inlined
+def remember(
+    memo: Memo, free: Int, low: Int, high: Int, data: np.ndarray, start: Int, end: Int, ids: np.ndarray, count: Int
+) -> Int:
+    """Put a chunk and ids[:count] into a free slot (as `look_up` gave it) and return it, or -1 if it is not kept."""
+    size = end - start
+    if size > LONGEST or count > MOST_IDS or count == 0:
+        return -1
+    state = memo.state
+    full = 4 * (state[USED] + 1) > 3 * (memo.slots.shape[0] // _WORDS)
+    if full or state[POOLED] + count > memo.pool.shape[0] or state[KEYED] + size > memo.keys.shape[0]:
+        memo.slots[:] = _ZERO
+        state[USED] = 0
+        state[POOLED] = 0
+        state[KEYED] = 0
+        state[RESETS] += 1
+        free = np.int64(mix(low ^ mix(high + _SALT) ^ np.uint64(size))) & np.int64(memo.slots.shape[0] // _WORDS - 1)
+    base = _WORDS * free
+    memo.slots[base] = low
+    if size <= 16:
+        memo.slots[base + 1] = high
+    else:
+        place = state[KEYED]
+        for k in range(size):
+            memo.keys[place + k] = data[start + k]
+        state[KEYED] += size
+        memo.slots[base + 1] = np.uint64(place)
+    place = state[POOLED]
+    if count > 2:
+        for k in range(count):
+            memo.pool[place + k] = ids[k]
+        state[POOLED] += count
+    memo.slots[base + 2] = np.uint64(size) | np.uint64(count) << _S8 | np.uint64(place) << _S16
+    second = np.uint64(ids[1]) if count > 1 else _ZERO
+    memo.slots[base + 3] = np.uint64(ids[0]) | second << _S32
+    state[USED] += 1
+    return free
+
+
+@inlined
+def recall(memo: Memo, slot: Int, out: np.ndarray, at: Int) -> Int:
+    """Write the ids of a slot to out[at:], which has room for one more; where they end."""
+    base = _WORDS * slot
+    meta = memo.slots[base + 2]
+    count = np.int64((meta >> _S8) & _BYTE)
+    if count <= 2:
+        # both are written, whether there are two or not: a branch here is mispredicted every other time
+        pair = memo.slots[base + 3]
+        out[at] = np.int32(pair & _LOW32)
+        out[at + 1] = np.int32(pair >> _S32)
+        return at + count
+    place = np.int64(meta >> _S16)
+    for k in range(count):
+        out[at + k] = memo.pool[place + k]
+    return at + count
