@@ -233,8 +233,8 @@ class Runner:
             self._seal(node)
 
     def _title(self, nodes: Iterable[Node]) -> str:
-        names = dict.fromkeys(n.stage for n in nodes if n.kind != "wide")
-        return " + ".join(names)
+        names = list(dict.fromkeys(n.stage for n in nodes if n.kind != "wide"))
+        return " + ".join(names) if len(names) < 4 else f"{names[0]} … {names[-1]} ({len(names)} stages)"
 
     def _phases(self, step: Step, node: Node, executor: _LazyExecutor, plan_path: str) -> None:
         for phase in phases_of(node):

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from corpusflow.accounting import StageCount
 from corpusflow.plan import Plan
-from corpusflow.runner import RunResult
+from corpusflow.runner import RunResult, StepCost
 from corpusflow.worker import Outcome
 
 _LINE_EVERY_SECONDS = 10.0
@@ -141,11 +141,12 @@ def counts_table(counts: list[StageCount]) -> Table:
 def closing(console: Console, result: RunResult) -> None:
     """The end of a run."""
     console.print(counts_table(result.counts))
-    for step in result.steps:
-        if step.tasks:
+    for title, steps in _by_stage(result.steps).items():
+        if tasks := sum(s.tasks for s in steps):
             console.print(
-                f"{step.title}: {step.tasks} tasks, {step.seconds:.1f} s, {step.measured:,} rows measured, "
-                f"{size(step.text_bytes)} of text read",
+                f"{title}: {tasks} tasks, {sum(s.seconds for s in steps):.1f} s, "
+                f"{sum(s.measured for s in steps):,} rows measured, "
+                f"{size(sum(s.text_bytes for s in steps))} of text read",
                 style="dim",
                 soft_wrap=True,
             )
@@ -160,6 +161,14 @@ def closing(console: Console, result: RunResult) -> None:
         console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)
     for sink, folder in result.exports.items():
         console.print(f"{sink}: {folder}", soft_wrap=True, markup=False)
+
+
+def _by_stage(steps: list[StepCost]) -> dict[str, list[StepCost]]:
+    """Rounds of tasks together that belong to one stage (``dedup.exact: runs``, ``dedup.exact: groups``)."""
+    out: dict[str, list[StepCost]] = {}
+    for step in steps:
+        out.setdefault(step.title.partition(": ")[0], []).append(step)
+    return out
 
 
 def stderr() -> Console:

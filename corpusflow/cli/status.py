@@ -43,7 +43,7 @@ def command(run: str, as_json: bool) -> None:
     if as_json:
         body = {
             "run_dir": plan.run_dir,
-            "steps": [{"title": t, "done": d, "total": n} for t, d, n in rows],
+            "steps": [{"title": t, "done": d, "total": of} for t, d, of in rows],
             "stages": [c.as_data() for c in counts],
             "failures": failures,
         }
@@ -53,8 +53,8 @@ def command(run: str, as_json: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("step", overflow="fold")
     table.add_column("done", justify="right", no_wrap=True)
-    for title, done, total in rows:
-        table.add_row(title, f"{done}/{total}" if total is not None else f"{done}/?")
+    for title, done, of in rows:
+        table.add_row(title, f"{done}/{of}" if of is not None else f"{done}/?")
     console.print(table)
     console.print(counts_table(counts))
     if failures:
