@@ -7,6 +7,7 @@ checked on reading.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -143,19 +144,25 @@ def parquet_writer(sink: Upload, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-def open_parquet(dataset: Dataset, part: PartFile) -> pq.ParquetFile:
+@contextmanager
+def open_parquet(dataset: Dataset, part: PartFile) -> Iterator[pq.ParquetFile]:
     """A committed Parquet file, its size checked against the record, page checksums on.
 
     Raises:
         CorruptShardError: missing, or not the size its record says.
     """
     dataset_part_exists(dataset, part)
-    return pq.ParquetFile(
-        dataset.storage.open(dataset.path(part.path)),
-        page_checksum_verification=True,
-        thrift_string_size_limit=1 << 27,
-        thrift_container_size_limit=1 << 24,
-    )
+    # ParquetFile does not close a stream it was given
+    with (
+        dataset.storage.open(dataset.path(part.path)) as stream,
+        pq.ParquetFile(
+            stream,
+            page_checksum_verification=True,
+            thrift_string_size_limit=1 << 27,
+            thrift_container_size_limit=1 << 24,
+        ) as file,
+    ):
+        yield file
 
 
 def dataset_part_exists(dataset: Dataset, part: PartFile) -> None:
