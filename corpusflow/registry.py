@@ -52,16 +52,16 @@ def _load_provider(point: EntryPoint) -> ModuleType:
             f"the package {package!r} at {_where(module)} is not the provider of corpusflow stages {point.name!r}",
             hint=f"run from another folder, or rename {_where(module)}",
         )
+    # The stranger's folder goes behind ours on the path (and stays there: child processes are given this path).
+    shadow = os.path.dirname(os.path.dirname(os.path.realpath(_where(module))))
+    behind = [p for p in sys.path if os.path.realpath(p or os.getcwd()) == shadow]
+    sys.path[:] = [p for p in sys.path if p not in behind]
+    if os.path.dirname(origin) not in sys.path:
+        sys.path.append(os.path.dirname(origin))
+    sys.path.extend(behind)
     del sys.modules[package]
-    spec = importlib.util.spec_from_file_location(
-        package, os.path.join(origin, "__init__.py"), submodule_search_locations=[origin]
-    )
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"cannot load the provider {point.name!r} from {origin}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[package] = module
-    spec.loader.exec_module(module)
-    return module
+    importlib.invalidate_caches()
+    return importlib.import_module(package)
 
 
 def _origin(point: EntryPoint) -> str | None:
@@ -77,7 +77,8 @@ def _origin(point: EntryPoint) -> str | None:
 
 
 def _where(module: ModuleType) -> str:
-    return module.__file__ or next(iter(module.__path__), "an unknown place")
+    """The package's __init__ file, or what stands for it where the folder has none."""
+    return module.__file__ or os.path.join(next(iter(module.__path__), "an unknown place"), "__init__.py")
 
 
 @cache
