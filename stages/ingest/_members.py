@@ -1,4 +1,4 @@
-"""Compressed files as the pieces they were written in: gzip members, zstd frames, or plain bytes.
+"""Compressed files as the pieces they were written in: gzip members, zstd frames, bzip2 and xz streams, or plain bytes.
 
 Reads a seekable binary stream, yields `Piece`s. Promises that no byte is passed over in silence: a member that is cut off
 or damaged ends in a piece with `error` and the range it spoils, and reading goes on at the next member that opens properly
@@ -8,7 +8,9 @@ called does not matter: its first bytes say what it is.
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ LZ4: Final = b"\x04\x22\x4d\x18"
 _SKIPPABLE: Final = b"\x2a\x4d\x18"
 _DICTIONARY: Final = 0x5D
 
+CUT_OFF: Final = "cut off: the file ends inside compressed data"
 #: Pieces of a long member have about this many bytes.
 PIECE_BYTES: Final = 1 << 20
 _READ_BYTES: Final = 1 << 20
@@ -58,6 +61,11 @@ class Piece:
     end: int
     error: str | None = None
     suspect: bool = False
+
+    @property
+    def damaged(self) -> bool:
+        """Whether it ends in damage, so that its last bytes may be wrong; those before a cut are as they were."""
+        return self.error is not None and self.error != CUT_OFF
 
     @property
     def starts(self) -> bool:
@@ -152,6 +160,45 @@ class ZstdDecoder:
         return b""  # a slice is small, and a zstd frame cannot be copied
 
 
+class Bz2Decoder:
+    """One bzip2 stream."""
+
+    slice_bytes = 64 << 10
+    magic = b"BZh"
+
+    def __init__(self) -> None:
+        self._stream: Any = self._open()
+
+    def _open(self) -> Any:
+        return bz2.BZ2Decompressor()
+
+    def feed(self, data: memoryview) -> tuple[bytes, int]:
+        if not self._stream.needs_input:
+            return self._stream.decompress(b"", PIECE_BYTES), 0
+        out = self._stream.decompress(data, PIECE_BYTES)
+        return out, len(data) - len(self._stream.unused_data)
+
+    def finished(self) -> bool:
+        return bool(self._stream.eof)
+
+    def replay(self, data: memoryview) -> bytes:
+        return b""
+
+
+class XzDecoder(Bz2Decoder):
+    """One xz stream."""
+
+    magic = b"\xfd7zXZ\x00"
+
+    def _open(self) -> Any:
+        return lzma.LZMADecompressor(memlimit=_ZSTD_WINDOW)
+
+
+AnyDecoder = GzipDecoder | ZstdDecoder | Bz2Decoder
+#: What decoders raise on bad data (bz2 an OSError): nothing is read from storage while these are caught.
+_DAMAGE: Final = (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, EOFError)
+
+
 def _until_error(decompress: Callable[[memoryview], bytes], data: memoryview) -> bytes:
     out = bytearray()
     with contextlib.suppress(zlib.error):  # the caller counts the damage; this is what could be saved before it
@@ -180,6 +227,10 @@ def pieces(
         dictionary = _read_dictionary(Window(stream))
         window.seek(start)
         yield from _members(window, lambda: ZstdDecoder(dictionary), ZSTD, start, end, opens)
+    elif head[:3] == Bz2Decoder.magic:
+        yield from _members(window, Bz2Decoder, Bz2Decoder.magic, start, end, opens)
+    elif head == XzDecoder.magic[:4]:
+        yield from _members(window, XzDecoder, XzDecoder.magic, start, end, opens)
     elif head == LZ4:
         # Its reader does not say where frames lie: positions are those of the uncompressed stream.
         yield from _plain(Window(cast(IO[bytes], Lz4Reader(stream))), None)
@@ -192,11 +243,9 @@ def pieces(
         yield from _plain(window, end)
 
 
-def _later_kind(
-    window: Window, opens: Callable[[bytes], bool]
-) -> tuple[Callable[[], GzipDecoder | ZstdDecoder], bytes] | None:
+def _later_kind(window: Window, opens: Callable[[bytes], bool]) -> tuple[Callable[[], AnyDecoder], bytes] | None:
     """Decoder and magic of the first member that opens properly, wherever it lies."""
-    kinds: tuple[tuple[Callable[[], GzipDecoder | ZstdDecoder], bytes], ...] = (
+    kinds: tuple[tuple[Callable[[], AnyDecoder], bytes], ...] = (
         (GzipDecoder, GzipDecoder.magic),
         (ZstdDecoder, ZSTD),
     )
@@ -216,7 +265,7 @@ def _plain(window: Window, end: int | None) -> Iterator[Piece]:
 
 def _members(
     window: Window,
-    decoder: Callable[[], GzipDecoder | ZstdDecoder],
+    decoder: Callable[[], AnyDecoder],
     magic: bytes,
     start: int,
     end: int | None,
@@ -254,7 +303,7 @@ def _members(
         yield Piece(rest, at, inner, False, window.tell(), problem)
 
 
-def _member(window: Window, new_decoder: Callable[[], GzipDecoder | ZstdDecoder], at: int) -> Iterator[Piece]:
+def _member(window: Window, new_decoder: Callable[[], AnyDecoder], at: int) -> Iterator[Piece]:
     """One member in pieces; the last `ends` or has an error."""
     decoder = new_decoder()
     parts: list[bytes] = []
@@ -264,7 +313,7 @@ def _member(window: Window, new_decoder: Callable[[], GzipDecoder | ZstdDecoder]
         data = window.view(decoder.slice_bytes)
         try:
             out, used = decoder.feed(data)
-        except (zlib.error, zstandard.ZstdError) as e:
+        except _DAMAGE as e:
             parts.append(decoder.replay(data))
             yield Piece(b"".join(parts), at, inner, False, window.tell(), f"damaged compressed data ({e})")
             return
@@ -275,9 +324,7 @@ def _member(window: Window, new_decoder: Callable[[], GzipDecoder | ZstdDecoder]
             yield Piece(b"".join(parts), at, inner, True, window.tell())
             return
         if not data and not out:
-            yield Piece(
-                b"".join(parts), at, inner, False, window.tell(), "cut off: the file ends inside compressed data"
-            )
+            yield Piece(b"".join(parts), at, inner, False, window.tell(), CUT_OFF)
             return
         if held >= PIECE_BYTES:
             if inner == 0:
@@ -289,26 +336,26 @@ def _member(window: Window, new_decoder: Callable[[], GzipDecoder | ZstdDecoder]
             parts, held = [], 0
 
 
-def _intact(window: Window, decoder: GzipDecoder | ZstdDecoder, at: int) -> bool:
-    """Whether the member at `at` decodes to its end; the window stays where it is."""
+def _intact(window: Window, decoder: AnyDecoder, at: int) -> bool:
+    """Whether the member at `at` decodes as far as it goes; the window stays where it is."""
     here = window.tell()
     window.seek(at)
-    out, used, data = b"x", 1, memoryview(b"")
-    try:
-        while (out or used) and not decoder.finished():
-            data = window.view(decoder.slice_bytes)
+    out, used = b"x", 1
+    while (out or used) and not decoder.finished():
+        data = window.view(decoder.slice_bytes)
+        try:
             out, used = decoder.feed(data)
-            window.advance(used)
-    except (zlib.error, zstandard.ZstdError):
-        return False
-    finally:
-        window.seek(here)
-    return decoder.finished()
+        except _DAMAGE:
+            window.seek(here)
+            return False
+        window.advance(used)
+    window.seek(here)
+    return True
 
 
 def _find_member(
     window: Window,
-    decoder: Callable[[], GzipDecoder | ZstdDecoder],
+    decoder: Callable[[], AnyDecoder],
     magic: bytes,
     start: int,
     opens: Callable[[bytes], bool] | None,
@@ -328,11 +375,12 @@ def _find_member(
         at += max(1, len(data) - len(magic) + 1)
 
 
-def _opens(window: Window, decoder: GzipDecoder | ZstdDecoder, at: int, opens: Callable[[bytes], bool] | None) -> bool:
+def _opens(window: Window, decoder: AnyDecoder, at: int, opens: Callable[[bytes], bool] | None) -> bool:
     window.seek(at)
+    data = window.view(decoder.slice_bytes)
     try:
-        out, _ = decoder.feed(window.view(decoder.slice_bytes))
-    except (zlib.error, zstandard.ZstdError):
+        out, _ = decoder.feed(data)
+    except _DAMAGE:
         return False
     return opens is None or opens(out[:64])
 

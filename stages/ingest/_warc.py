@@ -341,7 +341,7 @@ class _Assembler:
         record.headers = headers
         record.block = bytes(self._buffer[body:end])
         last = self._marks[-1][1]
-        record.suspect = last.suspect or last.error is not None
+        record.suspect = last.suspect or last.damaged
         self._at = to
         self._scanned = 0
         return record
