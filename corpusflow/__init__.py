@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from corpusflow.schema import DOCUMENT_COLUMNS, LOCATION_COLUMNS, QUARANTINE, ROW, SKIPPED, document_id, id_hashes
     from corpusflow.stage import (
         BatchWriter,
+        Check,
         Composite,
         Exchange,
         FileRange,
@@ -74,6 +75,7 @@ _HOME = {
     ),
     "corpusflow.stage": (
         "BatchWriter",
+        "Check",
         "Composite",
         "Exchange",
         "FileRange",
@@ -119,6 +121,7 @@ __all__ = [
     "ROW",
     "SKIPPED",
     "BatchWriter",
+    "Check",
     "Composite",
     "ConfigError",
     "CorpusflowError",

@@ -22,7 +22,7 @@ from corpusflow.fingerprint import fingerprint
 from corpusflow.plan import Node, Plan
 from corpusflow.reader import ShardReader, signal_providers
 from corpusflow.schema import is_signal
-from corpusflow.stage import BatchWriter, Exchange, Part, Phase, PhaseInputs, PhaseTask, Sink
+from corpusflow.stage import BatchWriter, Exchange, Part, Phase, PhaseInputs, PhaseTask, Sink, Stage
 from corpusflow.task import TaskResult
 
 _MAX_NOTE_BYTES = 2_048
@@ -119,6 +119,14 @@ class Inputs(PhaseInputs):
     def facts(self, column: str) -> Mapping[str, Any]:
         maker = self._providers.get(column)
         return {} if maker is None else self.plan.nodes[maker].build().facts()
+
+    def maker(self, column: str) -> Stage | None:
+        index = self._providers.get(column)
+        if index is None:
+            return None
+        node = self.plan.nodes[index]
+        same_text = node.text_version == self.node.text_version
+        return node.build() if same_text else None
 
     def _committed(self, part: Part) -> tuple[Dataset, PartFile]:
         for phase in {p.name for p in phases_of(self.node)}:

@@ -265,6 +265,10 @@ class PhaseInputs(ABC):
         """What the stage that adds `column` says of it (`Stage.facts`); empty where no stage of the plan adds it."""
         return {}
 
+    def maker(self, column: str) -> Stage | None:
+        """The stage that adds `column`, if it read the very text that `survivors` gives; else None."""
+        return None
+
     @abstractmethod
     def open(self, part: Part) -> IO[bytes]:
         """A seekable binary stream of a committed file."""
@@ -344,6 +348,15 @@ class Published:
     texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Check:
+    """What `Sink.verify` looked at: `count` things called `what` (plural), and a sentence per problem, the file in it."""
+
+    what: str
+    count: int
+    problems: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sink(Stage):
     """Writes the final form of what survived."""
@@ -355,6 +368,18 @@ class Sink(Stage):
     @abstractmethod
     def publish(self, inputs: PhaseInputs) -> Published:
         """The stable names; called once, after the last phase is sealed."""
+
+    def verify(self, inputs: PhaseInputs, sample: int) -> Iterator[Check]:
+        """Optional, for `corpusflow verify`: hold the format against itself and against the documents of the run.
+
+        The engine has checked the bytes of every file by then. `sample` is how many documents to follow from the files
+        back to what the run has of them.
+        """
+        return iter(())
+
+    def find(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
+        """Optional, for `corpusflow explain`: where a document lies, one small JSON mapping per published file."""
+        return iter(())
 
 
 @dataclass(frozen=True, kw_only=True)
