@@ -21,7 +21,7 @@ from stages.dedup._keyed import salt
 from stages.dedup._runs import Run, RunWriter, bucket_counts, slices
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import band_keys
-from stages.kernels.sortruns import partition, smallest_per_key, star_edges, top_bits
+from stages.kernels.sortruns import partition_order, smallest_per_key, star_edges, top_bits
 
 #: Records a task of `edges` takes; it holds a slice of them at a time.
 _TASK_RECORDS: Final = 64 << 20
@@ -66,8 +66,8 @@ def write_bands(task: PhaseTask, *, signature: str, within: str | None, bands: i
             keys = np.concatenate([np.zeros(0, np.uint64), *(band_keys(m, band, rows) for m in held)])
             if salts:
                 keys ^= np.concatenate(salts)
-            records = np.stack([keys, documents], axis=1)
-            run.add(*partition(records, top_bits(keys, bits), 1 << bits))
+            order, offsets = partition_order(top_bits(keys, bits), 1 << bits)
+            run.add(np.stack([keys[order], documents[order]], axis=1), offsets)
         run.close()
     task.note(records=len(documents), extents=extents)
 

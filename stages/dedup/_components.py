@@ -17,7 +17,7 @@ from stages.dedup import _shards
 from stages.dedup._order import KeepOrder, epochs
 from stages.dedup._runs import Run, RunWriter
 from stages.kernels.sortruns import partition_order, top_bits
-from stages.kernels.unionfind import Components
+from stages.kernels.unionfind import Forest
 
 #: Members are cut finer than documents: their columns are large.
 _EXTRA_BITS: Final = 4
@@ -40,27 +40,24 @@ def _edges(task: PhaseTask, bases: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def find_components(task: PhaseTask) -> None:
-    """A phase's body, one task: writes (document, component) of every node, a segment per shard group."""
+    """A phase's body, one task: writes (document, component) of every document with an edge, a segment per shard group."""
     bases = _bases(task)
-    components = Components(int(bases[-1]))
+    forest = Forest(int(bases[-1]))
     for edges in _edges(task, bases):
-        components.mark(edges.reshape(-1))
-    nodes = components.start()
-    for edges in _edges(task, bases):
-        components.union(edges[:, 0], edges[:, 1])
-    components.finish()
+        forest.union(np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1]))
+    roots, linked = forest.roots()
     with task.file("components.bin") as stream:
         run = RunWriter(stream)
         for group in range(_shards.group_count(task)):
             records = [np.zeros((0, 2), np.uint64)]
             for position, _ in _shards.group_shards(task, group):
-                at, component = components.roots(int(bases[position]), int(bases[position + 1]))
-                documents = _shards.documents(position, at - bases[position])
-                records.append(np.stack([documents, component.astype(np.uint64)], axis=1))
+                lo, hi = int(bases[position]), int(bases[position + 1])
+                at = np.flatnonzero(linked[lo:hi])
+                records.append(np.stack([_shards.documents(position, at), roots[lo:hi][at].astype(np.uint64)], axis=1))
             together = np.concatenate(records)
             run.add(together, np.array([0, len(together)], np.int64))
         run.close()
-    task.count("nodes", nodes)
+    task.count("nodes", int(np.count_nonzero(linked)))
 
 
 def member_bits(inputs: PhaseInputs) -> int:

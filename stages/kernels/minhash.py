@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from stages.kernels.jit import kernel
-from stages.kernels.shingles import BLOCK, hash_shingles, mix, next_units, tables
+from stages.kernels.shingles import BLOCK, hash_shingles, next_units, tables
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _U64: Final = (1 << 64) - 1
@@ -63,10 +63,7 @@ def _signatures(
     offsets: Any,
     n: Any,
     mode: Any,
-    ascii_table: Any,
-    classes: Any,
-    flags: Any,
-    lower: Any,
+    lookup: Any,
     a: Any,
     b: Any,
     units: Any,
@@ -80,7 +77,7 @@ def _signatures(
         row[:] = np.uint32(0xFFFFFFFF)
         i = offsets[d]
         end = offsets[d + 1]
-        k, i = next_units(data, i, end, mode, ascii_table, classes, flags, lower, units, 0, BLOCK)
+        k, i = next_units(data, i, end, mode, lookup, units, 0, BLOCK)
         total = k
         m = hash_shingles(units, k, n, wide)
         while True:
@@ -91,7 +88,7 @@ def _signatures(
                 break
             for j in range(n - 1):
                 units[j] = units[k - n + 1 + j]
-            k, i = next_units(data, i, end, mode, ascii_table, classes, flags, lower, units, n - 1, BLOCK)
+            k, i = next_units(data, i, end, mode, lookup, units, n - 1, BLOCK)
             total += k - n + 1
             m = hash_shingles(units, k, n, wide) if k >= n else 0
         counts[d] = total
@@ -119,18 +116,12 @@ def signatures(
     """
     out = np.empty((len(offsets) - 1, len(a)), np.uint32)
     counts = np.zeros(len(offsets) - 1, np.int64)
-    _signatures(data, offsets, n, mode, *tables(mode), a, b, *_scratch(), out, counts)
+    _signatures(data, offsets, n, mode, tables(mode), a, b, *_scratch(), out, counts)
     return out, counts
 
 
-@kernel
-def _band_keys(minima: Any, band: Any, rows: Any, out: Any) -> Any:
-    for d in range(minima.shape[0]):
-        h = np.uint64(band + 1) * np.uint64(_GOLDEN)
-        for r in range(rows):
-            h = (h ^ np.uint64(minima[d, band * rows + r])) * np.uint64(0xFF51AFD7ED558CCD)
-            h ^= h >> np.uint64(32)
-        out[d] = mix(h)
+#: Documents whose minima fit in the second-level cache: columns of them are read once per row of a band.
+_CHUNK: Final = 4096
 
 
 def band_keys(minima: np.ndarray, band: int, rows: int) -> np.ndarray:
@@ -145,5 +136,12 @@ def band_keys(minima: np.ndarray, band: int, rows: int) -> np.ndarray:
         uint64 array (documents,).
     """
     out = np.empty(len(minima), np.uint64)
-    _band_keys(minima, band, rows, out)
+    for start in range(0, len(minima), _CHUNK):
+        chunk = minima[start : start + _CHUNK, band * rows : (band + 1) * rows].astype(np.uint64)
+        h = np.full(len(chunk), (band + 1) * _GOLDEN & _U64, np.uint64)
+        for row in chunk.T:
+            h = (h ^ row) * np.uint64(0xFF51AFD7ED558CCD)
+            h ^= h >> np.uint64(32)
+        h *= np.uint64(0xC4CEB9FE1A85EC53)
+        out[start : start + _CHUNK] = h ^ (h >> np.uint64(33))
     return out

@@ -1,76 +1,29 @@
-"""Sorting and grouping of fixed-width records: the inner loops of every external shuffle.
+"""Partitioning and grouping of fixed-width records: the inner work of every external shuffle.
 
 A record is a row of unsigned 64-bit words. The first word is its key: a hash, so that equal slices of the key space hold
-about equal numbers of records whatever the data is.
+about equal numbers of records whatever the data is. All of it is numpy's vectorised sorting: nothing compiles.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-
-from stages.kernels.jit import kernel
-
-
-@kernel
-def _count_buckets(buckets: Any, counts: Any) -> Any:
-    for i in range(buckets.shape[0]):
-        counts[buckets[i] + 1] += 1
-
-
-@kernel
-def _scatter(records: Any, buckets: Any, places: Any, out: Any) -> Any:
-    words = records.shape[1]
-    for i in range(records.shape[0]):
-        at = places[buckets[i]]
-        places[buckets[i]] = at + 1
-        for w in range(words):
-            out[at, w] = records[i, w]
-
-
-@kernel
-def _order(buckets: Any, places: Any, out: Any) -> Any:
-    for i in range(buckets.shape[0]):
-        out[places[buckets[i]]] = i
-        places[buckets[i]] += 1
-
-
-def bucket_offsets(buckets: np.ndarray, count: int) -> np.ndarray:
-    """Where each bucket starts once records are partitioned: int64 array of shape (count + 1,).
-
-    Args:
-        buckets: int64 array of shape (n,), bucket of each record.
-        count: number of buckets.
-    """
-    counts = np.zeros(count + 1, np.int64)
-    _count_buckets(buckets, counts)
-    return np.cumsum(counts)
-
-
-def partition(records: np.ndarray, buckets: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Records by bucket, those of one bucket in the order given: a counting sort, some 100 M records a second.
-
-    Args:
-        records: uint64 array of shape (n, words).
-        buckets: int64 array of shape (n,).
-        count: number of buckets.
-
-    Returns:
-        (records, offsets): uint64 (n, words); int64 (count + 1,).
-    """
-    offsets = bucket_offsets(buckets, count)
-    out = np.empty_like(records)
-    _scatter(records, buckets, offsets[:-1].copy(), out)
-    return out, offsets
 
 
 def partition_order(buckets: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(order, offsets): the stable permutation that `partition` would apply, int64 (n,), and int64 (count + 1,)."""
-    offsets = bucket_offsets(buckets, count)
-    order = np.empty(len(buckets), np.int64)
-    _order(buckets, offsets[:-1].copy(), order)
-    return order, offsets
+    """The stable permutation that brings buckets together, and where each starts then.
+
+    Args:
+        buckets: integer array of shape (n,), bucket of each record.
+        count: number of buckets.
+
+    Returns:
+        (order, offsets): int64 (n,); int64 (count + 1,).
+    """
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(buckets, minlength=count), out=offsets[1:])
+    # numpy sorts 16-bit integers by radix, in linear time
+    narrow = buckets.astype(np.uint16) if count <= 1 << 16 else buckets
+    return np.argsort(narrow, kind="stable"), offsets
 
 
 def top_bits(keys: np.ndarray, bits: int) -> np.ndarray:
@@ -80,36 +33,14 @@ def top_bits(keys: np.ndarray, bits: int) -> np.ndarray:
     return (keys >> np.uint64(64 - bits)).astype(np.int64)
 
 
-@kernel
-def _first_of_groups(records: Any, order: Any, winners: Any) -> Any:
-    n = order.shape[0]
-    words = records.shape[1]
-    start = 0
-    while start < n:
-        key = records[order[start], 0]
-        end = start + 1
-        while end < n and records[order[end], 0] == key:
-            end += 1
-        # one pass, unless two 128-bit keys share their first 64 bits
-        a = start
-        while a < end:
-            second = records[order[a], 1]
-            best = order[a]
-            for b in range(a + 1, end):
-                r = order[b]
-                if records[r, 1] != second:
-                    continue
-                for w in range(2, words):
-                    if records[r, w] != records[best, w]:
-                        if records[r, w] < records[best, w]:
-                            best = r
-                        break
-            for b in range(a, end):
-                if records[order[b], 1] == second:
-                    winners[order[b]] = best
-            while a < end and winners[order[a]] >= 0:
-                a += 1
-        start = end
+def repeated(keys: np.ndarray) -> np.ndarray:
+    """Positions of the keys that occur more than once, equal ones side by side, ascending: int64 array."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    same = np.zeros(len(keys) + 1, np.bool_)
+    same[1:-1] = ordered[1:] == ordered[:-1]
+    found: np.ndarray = order[same[1:] | same[:-1]]
+    return found
 
 
 def first_of_groups(records: np.ndarray) -> np.ndarray:
@@ -122,87 +53,61 @@ def first_of_groups(records: np.ndarray) -> np.ndarray:
     Returns:
         int64 array of shape (n,): position of the winner of each record's group, its own for the winner.
     """
-    winners = np.full(len(records), -1, np.int64)
-    _first_of_groups(records, np.argsort(records[:, 0]), winners)
+    winners = np.arange(len(records))
+    members = repeated(records[:, 0])
+    if len(members):
+        members = members[np.lexsort(records[members, ::-1].T)]
+        first = starts_of(records[members, :2])
+        winners[members] = np.repeat(members[first], np.diff([*first, len(members)]))
     return winners
 
 
-@kernel
-def _find_keys(table: Any, records: Any, found: Any) -> Any:
-    for i in range(records.shape[0]):
-        key = records[i, 0]
-        lo = 0
-        hi = table.shape[0]
-        while lo < hi:
-            middle = (lo + hi) >> 1
-            if table[middle, 0] < key:
-                lo = middle + 1
-            else:
-                hi = middle
-        found[i] = -1
-        while lo < table.shape[0] and table[lo, 0] == key:
-            if table[lo, 1] == records[i, 1]:
-                found[i] = lo
-                break
-            lo += 1
+def starts_of(keys: np.ndarray) -> np.ndarray:
+    """Where runs of equal rows start: int64 array, for `keys` of shape (n, words)."""
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    new = np.ones(len(keys), np.bool_)
+    new[1:] = np.any(keys[1:] != keys[:-1], axis=1)
+    return np.flatnonzero(new)
 
 
 def find_keys(table: np.ndarray, records: np.ndarray) -> np.ndarray:
     """Row of `table` with each record's key (words 0 and 1), -1 where there is none: int64 array.
 
     Args:
-        table: uint64 array, ascending by word 0.
+        table: uint64 array, ascending by word 0, keys distinct.
         records: uint64 array.
     """
-    found = np.empty(len(records), np.int64)
-    _find_keys(table, records, found)
+    found = np.full(len(records), -1, np.int64)
+    if not len(table):
+        return found
+    at = np.searchsorted(table[:, 0], records[:, 0])
+    open_ = np.flatnonzero(at < len(table))
+    while len(open_):  # once, unless two keys of the table share their first 64 bits
+        same = table[at[open_], 0] == records[open_, 0]
+        found[open_] = np.where(same & (table[at[open_], 1] == records[open_, 1]), at[open_], -1)
+        at[open_] += 1
+        open_ = open_[same & (found[open_] < 0) & (at[open_] < len(table))]
     return found
-
-
-@kernel
-def _smallest_per_key(records: Any, order: Any, out: Any) -> Any:
-    k = -1
-    for i in range(order.shape[0]):
-        r = order[i]
-        if k < 0 or out[k, 0] != records[r, 0]:
-            k += 1
-            out[k, 0] = records[r, 0]
-            out[k, 1] = records[r, 1]
-        elif records[r, 1] < out[k, 1]:
-            out[k, 1] = records[r, 1]
-    return k + 1
 
 
 def smallest_per_key(records: np.ndarray) -> np.ndarray:
     """One (key, smallest value) per key: uint64 (keys, 2), ascending by key, of uint64 (n, 2)."""
-    out = np.empty_like(records)
-    return out[: _smallest_per_key(records, np.argsort(records[:, 0]), out)].copy()
-
-
-@kernel
-def _star_edges(records: Any, order: Any, out: Any) -> Any:
-    n = order.shape[0]
-    k = 0
-    start = 0
-    while start < n:
-        key = records[order[start], 0]
-        end = start + 1
-        least = records[order[start], 1]
-        while end < n and records[order[end], 0] == key:
-            least = min(least, records[order[end], 1])
-            end += 1
-        if end - start > 1:
-            for i in range(start, end):
-                value = records[order[i], 1]
-                if value != least:
-                    out[k, 0] = value
-                    out[k, 1] = least
-                    k += 1
-        start = end
-    return k
+    if not len(records):
+        return records
+    ordered = records[np.argsort(records[:, 0])]
+    first = starts_of(ordered[:, :1])
+    least: np.ndarray = np.stack([ordered[first, 0], np.minimum.reduceat(ordered[:, 1], first)], axis=1)
+    return least
 
 
 def star_edges(records: np.ndarray) -> np.ndarray:
     """(value, smallest value with its key) for every other value of a key: uint64 (edges, 2) of (key, value) uint64 (n, 2)."""
-    out = np.empty_like(records)
-    return out[: _star_edges(records, np.argsort(records[:, 0]), out)].copy()
+    members = records[repeated(records[:, 0])]
+    if not len(members):
+        return members
+    first = starts_of(members[:, :1])
+    least = np.repeat(np.minimum.reduceat(members[:, 1], first), np.diff([*first, len(members)]))
+    others = members[:, 1] != least
+    edges: np.ndarray = np.stack([members[others, 1], least[others]], axis=1)
+    return edges
