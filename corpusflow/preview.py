@@ -184,6 +184,8 @@ def _gate_note(plan: Plan, gate: Node) -> list[str]:
             gained += int((new_kept & ~old_kept).sum())
     except CorpusflowError:
         return []
+    if now == old and not gained:
+        return [f"gate {gate.stage} changed but lets the same {now:,} rows pass"]
     verb = "loosened" if gained else "tightened"
     text = f"gate {gate.stage} is {verb}: {now:,} rows pass ({old:,} before); {now:,} rows are measured behind it"
     if gained:
