@@ -8,7 +8,6 @@ for batch in kept.batches(["id", "text", "language.code"]): ...
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -22,9 +21,8 @@ from corpusflow.commit import Record
 from corpusflow.config import Config, build_config, load_config
 from corpusflow.errors import ConfigError, StageError
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
-from corpusflow.planner import pinned_code_path
+from corpusflow.planner import at_home
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader, signal_providers, source_columns
-from corpusflow.registry import use_copy
 from corpusflow.rundir import RunDir
 from corpusflow.runner import Progress, Runner, RunResult, collect, committed_records
 from corpusflow.schema import DOCUMENT_COLUMNS, ID, QUARANTINE, ROW, SKIPPED, is_signal
@@ -88,11 +86,7 @@ class Run:
 
     def __init__(self, path: str) -> None:
         self.folder = RunDir(path)
-        self.plan = self.folder.latest_plan()
-        if self.plan.run_dir != self.folder.path:
-            self.plan = replace(self.plan, run_dir=self.folder.path)  # the folder was moved or is mounted elsewhere
-        for sha, code in self.plan.code.items():
-            use_copy(code, pinned_code_path(self.plan.run_dir, sha, code))
+        self.plan = at_home(self.folder.latest_plan(), self.folder.path)  # the folder may have been moved
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -170,7 +170,13 @@ class Shard:
 
 @dataclass(frozen=True)
 class Plan:
-    """All of it. `document_columns` maps each document column a wide checkpoint may hold to its type."""
+    """All of it.
+
+    Attributes:
+        document_columns: each document column a wide checkpoint may hold, and its type.
+        models: SHA-256 -> path of a model file or folder, "" for a built-in one.
+        code: path of a user's stage file -> SHA-256.
+    """
 
     name: str
     seed: int

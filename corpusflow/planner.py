@@ -59,8 +59,8 @@ class Planner:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.run_dir = os.path.abspath(config.run.dir)
-        self.models: dict[str, str] = {}  # sha256 -> path as the config gives it
-        self.code: dict[str, str] = {}  # sha256 -> path of a user's stage file
+        self.models: dict[str, str] = {}  # sha256 -> path, "" for a built-in file
+        self.code: dict[str, str] = {}  # path of a user's stage file -> sha256
         self._model_of: dict[str, str] = {}  # path -> sha256
         self._configured: list[tuple[StageConfig, Stage]] = []
         self.sources = tuple(self._source(i, c) for i, c in enumerate(config.input))
@@ -74,8 +74,8 @@ class Planner:
             stage = build_stage(given.name, cls, given.params)
             self._hash_models(given.name, cls, stage)
             if ".py:" in given.name:
-                path = given.name.rpartition(":")[0]
-                self.code[content_sha256(path)] = os.path.abspath(path)
+                path = os.path.abspath(given.name.rpartition(":")[0])
+                self.code[path] = content_sha256(path)
         except ConfigError as e:
             raise ConfigError(f"{place}: {e.message}", hint=e.hint) from e
         return stage
@@ -84,10 +84,16 @@ class Planner:
         for key in model_fields(cls):
             value = getattr(stage, key)
             if value:
-                path = find_model(name, cls, key, value)
-                sha = self._model_of.get(value) or content_sha256(path)
-                self._model_of[value] = sha
-                self.models[sha] = path if os.path.exists(value) else ""
+                sha = self._sha_of_model(name, cls, key, value)
+                # what lies in a provider's package is on every node; what lies beside a user's file is not
+                given = os.path.exists(value) or ".py:" in name
+                self.models.setdefault(sha, find_model(name, cls, key, value) if given else "")
+
+    def _sha_of_model(self, name: str, cls: type[Stage], key: str, value: str) -> str:
+        path = find_model(name, cls, key, value)  # a bare name is another file in another stage's folder
+        if path not in self._model_of:
+            self._model_of[path] = content_sha256(path)
+        return self._model_of[path]
 
     def _source(self, i: int, given: StageConfig) -> _Item:
         stage = self._build("input", i, given)
@@ -252,11 +258,11 @@ class Planner:
         values = parameters(part, semantic_only=True)
         for key in model_fields(type(part)):
             if values.get(key):
-                values[key] = self._model_of[values[key]]
+                values[key] = self._sha_of_model(item.stage, type(part), key, values[key])
         reference = item.reference
         if ".py:" in reference:
             path, _, attribute = reference.rpartition(":")
-            reference = content_sha256(path) + ":" + attribute
+            reference = self.code[os.path.abspath(path)] + ":" + attribute
         if isinstance(part, Filter):
             return fingerprint(reference, [r.as_data() for r in part.rules()])
         return fingerprint(reference, type(part).__qualname__, part.version, values)
@@ -331,9 +337,10 @@ class Planner:
             return {}
         values = parameters(item.configured)
         for key in model_fields(type(item.configured)):
-            value = values.get(key)
-            if value and self.models.get(self._model_of[value]):
-                values[key] = pinned_path(self.run_dir, self._model_of[value], value)
+            if values.get(key):
+                sha = self._sha_of_model(item.stage, type(item.configured), key, values[key])
+                if self.models.get(sha):
+                    values[key] = pinned_path(self.run_dir, sha, self.models[sha])
         return values
 
 
@@ -350,6 +357,23 @@ def pinned_path(run_dir: str, sha256: str, path: str) -> str:
 def pinned_code_path(run_dir: str, sha256: str, path: str) -> str:
     """Where the run folder keeps its copy of a user's stage file."""
     return f"{run_dir}/code/{sha256[:12]}/{os.path.basename(path)}"
+
+
+def at_home(plan: Plan, run_dir: str) -> Plan:
+    """The plan as its folder has it, wherever that was moved: user code and models are read from the folder's own copies."""
+    copies = {path: pinned_code_path(run_dir, sha, path) for path, sha in plan.code.items()}
+    models = f"{plan.run_dir}/models/"
+
+    def at(node: Node) -> Node:
+        path, _, attribute = node.reference.rpartition(":")
+        reference = f"{copies[path]}:{attribute}" if path in copies else node.reference
+        params = {
+            k: f"{run_dir}/models/{v.removeprefix(models)}" if isinstance(v, str) and v.startswith(models) else v
+            for k, v in node.params.items()
+        }
+        return replace(node, reference=reference, params=params)
+
+    return replace(plan, run_dir=run_dir, nodes=tuple(at(n) for n in plan.nodes))
 
 
 def _reads_text(item: _Item, available: Mapping[str, _Item]) -> bool:

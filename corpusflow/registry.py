@@ -138,14 +138,6 @@ def find(name: str) -> type[Stage]:
     return stage
 
 
-_copies: dict[str, str] = {}
-
-
-def use_copy(path: str, copy: str) -> None:
-    """Read a user's stage file from `copy` from now on: the run folder's, which every node sees."""
-    _copies[os.path.abspath(path)] = copy
-
-
 def from_file(reference: str) -> type[Stage]:
     """The stage that ``./my_stage.py:MyFilter`` names.
 
@@ -155,7 +147,6 @@ def from_file(reference: str) -> type[Stage]:
     path, _, attribute = reference.rpartition(":")
     if not path or not attribute:
         raise ConfigError(f"stage {reference!r} names a file but no class in it", hint=f"write {reference}:YourStage")
-    path = _copies.get(os.path.abspath(path), path)
     storage = storage_for(path)
     if not storage.exists(path):
         raise ConfigError(f"stage file {path} does not exist", hint="relative paths start at " + os.getcwd())

@@ -1,7 +1,7 @@
 """The run folder: where the plan, the frozen input listing, pinned models and user code lie.
 
 plan.json                    the plan of the latest `run`, as people read it
-plans/<fp>.json              every plan this folder has seen; workers read theirs here
+plans/<digest>.json          every plan this folder has seen; workers read theirs here
 plans/shards-<epoch>.parquet the frozen input listings; shards-<epoch>.json says what each was made from
 models/  code/               copies of model files and user stage files, named by SHA-256
 run.json  run.log            versions, resolved config, counters; the log
@@ -67,8 +67,12 @@ class RunDir:
         return Plan.from_data(data, self._shards(data["epoch"]))
 
     def store_plan(self, plan: Plan) -> str:
-        """Put a plan where workers find it; returns its path."""
-        path = self.file("plans", f"{plan.fp[:12]}.json")
+        """Put a plan where workers find it; returns its path.
+
+        Named by all of its content: parameters that are in no fingerprint (a timeout, where the folder lies) are for
+        workers to know, too.
+        """
+        path = self.file("plans", f"{fingerprint(plan.as_data())[:12]}.json")
         self.storage.put_exclusive(path, plan.encode())
         self.storage.replace(self.file("plan.json"), plan.encode())
         return path
@@ -168,7 +172,7 @@ class RunDir:
         for sha, path in plan.models.items():
             if path:
                 self._pin(path, pinned_path(self.path, sha, path), sha)
-        for sha, path in plan.code.items():
+        for path, sha in plan.code.items():
             self._pin(path, pinned_code_path(self.path, sha, path), sha)
 
     def _pin(self, source: str, target: str, sha: str) -> None:

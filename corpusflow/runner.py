@@ -24,7 +24,7 @@ from corpusflow.executors import Executor, make_executor
 from corpusflow.fingerprint import fingerprint
 from corpusflow.phases import Inputs, phase_dataset, phase_key, phase_records, phases_of
 from corpusflow.plan import Node, Plan, Shard, Step
-from corpusflow.planner import Planner
+from corpusflow.planner import Planner, at_home
 from corpusflow.preview import plain
 from corpusflow.publish import publish
 from corpusflow.rundir import RunDir
@@ -156,6 +156,7 @@ class Runner:
                 self.plan = self.planner.plan(listing.shards, listing.epoch)
             self.run_dir.pin(self.plan)
             path = self.run_dir.store_plan(self.plan)
+            self.plan = at_home(self.plan, self.run_dir.path)
         except (PermissionError, NotADirectoryError, FileExistsError) as e:
             raise ConfigError(
                 f"cannot write to the run folder {self.run_dir.path}: {e.strerror}",

@@ -13,11 +13,10 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusflow import registry
 from corpusflow.errors import CorpusflowError, RetryableError, StageError
 from corpusflow.phases import Inputs, run_phase_task
 from corpusflow.plan import Node, Plan, shards_from_table
-from corpusflow.planner import pinned_code_path
+from corpusflow.planner import at_home
 from corpusflow.storage import storage_for
 from corpusflow.task import TaskResult, run_shard
 
@@ -52,10 +51,7 @@ def load_plan(plan_path: str) -> Plan:
     data = json.loads(storage.get(plan_path))
     folder = plan_path.rpartition("/")[0]
     shards = pq.read_table(pa.BufferReader(storage.get(f"{folder}/shards-{data['epoch']:04d}.parquet")))
-    plan = Plan.from_data(data, shards_from_table(shards))
-    for sha, path in plan.code.items():
-        registry.use_copy(path, pinned_code_path(plan.run_dir, sha, path))
-    return plan
+    return at_home(Plan.from_data(data, shards_from_table(shards)), data["run_dir"])
 
 
 def execute(spec: TaskSpec) -> Outcome:
