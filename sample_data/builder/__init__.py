@@ -1,0 +1,1 @@
+"""The parts of sample_data/make.py."""
