@@ -103,7 +103,7 @@ def smallest_per_key(records: np.ndarray) -> np.ndarray:
 
 def star_edges(records: np.ndarray) -> np.ndarray:
     """(value, smallest value with its key) for every other value of a key: uint64 (edges, 2) of (key, value) uint64 (n, 2)."""
-    members = records[repeated(records[:, 0])]
+    members: np.ndarray = records[repeated(records[:, 0])]
     if not len(members):
         return members
     first = starts_of(members[:, :1])
