@@ -227,14 +227,14 @@ def _document(model: BpeModel, memo: Memo, scratch: Scratch, n: Int, out: np.nda
             else:
                 misses += 1
                 count = encode_chunk(model, scratch, p, q, scratch.ids, np.int64(0))
-                remember(memo, -1 - slot, low, high, text, p, q, scratch.ids, count)
+                remember(memo, -1 - slot, low, high, text, p, q, scratch.ids, count, 0)
                 for k in range(count):
                     out[at + k] = scratch.ids[k]
                 at += count
         else:
             at = encode_chunk(model, scratch, p, q, out, at)
         if model.unknown >= 0:
-            at = _one_unknown(out, start, at, model.unknown, first)
+            at = one_unknown(out, start, at, model.unknown, first)
         p = q
     memo.state[HITS] += hits
     memo.state[MISSES] += misses
@@ -242,7 +242,7 @@ def _document(model: BpeModel, memo: Memo, scratch: Scratch, n: Int, out: np.nda
 
 
 @inlined
-def _one_unknown(out: np.ndarray, start: Int, end: Int, unknown: Int, first: Int) -> Int:
+def one_unknown(out: np.ndarray, start: Int, end: Int, unknown: Int, first: Int) -> Int:
     """Drop each <unk> in out[start:end] that follows an <unk> of the same document, which began at `first`."""
     kept = start
     for k in range(start, end):

@@ -18,12 +18,14 @@ LONGEST: Final = 96
 #: Chunks of more ids are not kept either (a count of 8 bits; it takes bytes in place of unknown characters to get there).
 MOST_IDS: Final = 96
 
-USED, POOLED, KEYED, HITS, MISSES, RESETS = range(6)
+USED, POOLED, KEYED, HITS, MISSES, RESETS, AGAIN = range(7)
 
 _WORDS: Final = 4
 _S8: Final = np.uint64(8)
 _S16: Final = np.uint64(16)
 _S32: Final = np.uint64(32)
+_S56: Final = np.uint64(56)
+_PLACE: Final = np.uint64((1 << 40) - 1)
 _BYTE: Final = np.uint64(0xFF)
 _LOW32: Final = np.uint64(0xFFFF_FFFF)
 _PRIME: Final = np.uint64(0x100_0000_01B3)
@@ -35,22 +37,22 @@ class Memo(NamedTuple):
     """The table.
 
     Attributes:
-        slots: uint64 (4 * 2**k,), four words a slot: two of the key, then length | ids << 8 | place in the pool << 16, then
-            the first two ids. A key of up to 16 bytes is in the slot; a longer one is its hash and its place in `keys`.
+        slots: uint64 (4 * 2**k,), four words a slot: two of the key, then length | ids << 8 | place in the pool << 16 |
+            note << 56, then the first two ids. A key of up to 16 bytes is in the slot; a longer one is its hash and its
+            place in `keys`.
         pool: int32, ids of chunks that have more than two.
         keys: uint8, bytes of the longer chunks.
-        limit: float64 (2**k,), for unigram models: how large a path score may be for the ids to be certain.
-        state: int64 (6,): slots used, pool used, keys used, hits, misses, times it was emptied.
+        state: int64 (7,): slots used, pool used, keys used, hits, misses, times it was emptied, and how many chunks of a
+            unigram model had to be encoded again because of the score in front.
     """
 
     slots: np.ndarray
     pool: np.ndarray
     keys: np.ndarray
-    limit: np.ndarray
     state: np.ndarray
 
 
-def new_memo(bits: int = 19, *, scored: bool = False) -> Memo:
+def new_memo(bits: int = 19) -> Memo:
     """An empty table of 2**bits slots: 2**19 take 16 MB, and 5 MB of pool and keys with them.
 
     35 MB of English (novels and web pages) hold 228,000 different chunks; three quarters of 2**19 slots is 393,000.
@@ -60,8 +62,7 @@ def new_memo(bits: int = 19, *, scored: bool = False) -> Memo:
         np.zeros(_WORDS * size, np.uint64),
         np.zeros(2 * size, np.int32),
         np.zeros(2 * size, np.uint8),
-        np.zeros(size if scored else 1, np.float64),
-        np.zeros(6, np.int64),
+        np.zeros(7, np.int64),
     )
 
 
@@ -115,9 +116,18 @@ def _same(keys: np.ndarray, place: Int, data: np.ndarray, start: Int, size: Int)
 
 @inlined
 def remember(
-    memo: Memo, free: Int, low: Int, high: Int, data: np.ndarray, start: Int, end: Int, ids: np.ndarray, count: Int
+    memo: Memo,
+    free: Int,
+    low: Int,
+    high: Int,
+    data: np.ndarray,
+    start: Int,
+    end: Int,
+    ids: np.ndarray,
+    count: Int,
+    note: Int,
 ) -> Int:
-    """Put a chunk and ids[:count] into a free slot (as `look_up` gave it) and return it, or -1 if it is not kept."""
+    """Put a chunk, ids[:count] and a note (below 256) into a free slot, as `look_up` gave it; the slot, or -1: not kept."""
     size = end - start
     if size > LONGEST or count > MOST_IDS or count == 0:
         return -1
@@ -145,7 +155,9 @@ def remember(
         for k in range(count):
             memo.pool[place + k] = ids[k]
         state[POOLED] += count
-    memo.slots[base + 2] = np.uint64(size) | np.uint64(count) << _S8 | np.uint64(place) << _S16
+    memo.slots[base + 2] = (
+        np.uint64(size) | np.uint64(count) << _S8 | np.uint64(place) << _S16 | np.uint64(note) << _S56
+    )
     second = np.uint64(ids[1]) if count > 1 else _ZERO
     memo.slots[base + 3] = np.uint64(ids[0]) | second << _S32
     state[USED] += 1
@@ -164,7 +176,13 @@ def recall(memo: Memo, slot: Int, out: np.ndarray, at: Int) -> Int:
         out[at] = np.int32(pair & _LOW32)
         out[at + 1] = np.int32(pair >> _S32)
         return at + count
-    place = np.int64(meta >> _S16)
+    place = np.int64((meta >> _S16) & _PLACE)
     for k in range(count):
         out[at + k] = memo.pool[place + k]
     return at + count
+
+
+@inlined
+def note_of(memo: Memo, slot: Int) -> Int:
+    """The note of a slot, uint64."""
+    return memo.slots[_WORDS * slot + 2] >> _S56

@@ -7,42 +7,58 @@ held against the library on texts made to break them. Where anything fails the l
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from importlib import metadata
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from stages.kernels import spm_bpe
+from stages.kernels import spm_bpe, spm_unigram
 from stages.kernels.buffers import text_buffers
 from stages.kernels.spm_bpe import BpeModel, Scratch
-from stages.kernels.spm_normalize import DUMMY_PREFIX, META, REMOVE_EXTRA, SUFFIX, read_rules
+from stages.kernels.spm_normalize import DUMMY_PREFIX, META, REMOVE_EXTRA, SUFFIX, Rules, read_rules
+from stages.kernels.spm_unigram import Paths, UnigramModel
 from stages.kernels.token_memo import Memo, new_memo
 from stages.kernels.token_tables import byte_trie, hash_table, joined_pairs
 
-from ._spm_model import BPE, BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, SpmModel
+from ._spm_model import BPE, BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN, UNUSED, USER_DEFINED, SpmModel
 
 _START_BYTES: Final = 1 << 20
+UNIGRAM_VERSIONS: Final = ("0.2.3",)
 
 
 def refusal(model: SpmModel) -> str | None:
     """Why the kernels cannot be proved to give this model's ids; None where they can."""
-    if model.kind != BPE:
-        return "it is not a BPE model"
+    if model.kind not in (BPE, UNIGRAM):
+        return "it is neither a BPE nor a unigram model"
     if not model.escape_whitespaces:
         return "it does not write spaces as U+2581, which is how the kernels tell them from text"
-    if UNUSED in model.kinds:
-        return "it has unused pieces, which the library splits again by the merges that made them"
-    if any(len(_text(p)) < 2 for p, k in zip(model.pieces, model.kinds, strict=True) if k in (CONTROL, UNKNOWN, BYTE)):
-        return "a control or byte piece is a single character, which versions of the library treat differently"
     scores = np.array([s for s, k in zip(model.scores, model.kinds, strict=True) if k == NORMAL], np.float32)
     if not np.isfinite(scores).all():
         return "a score is not a number"
-    if ((scores == 0) & np.signbit(scores)).any() and ((scores == 0) & ~np.signbit(scores)).any():
-        return "it has scores of 0 and of -0, which versions of the library order differently"
     if model.byte_fallback and model.kinds.count(BYTE) != 256:
         return "it falls back to bytes but does not have all 256"
     if not model.byte_fallback and UNKNOWN not in model.kinds:
         return "it has no piece for unknown characters"
+    return _refusal_bpe(model, scores) if model.kind == BPE else _refusal_unigram()
+
+
+def _refusal_bpe(model: SpmModel, scores: np.ndarray) -> str | None:
+    if UNUSED in model.kinds:
+        return "it has unused pieces, which the library splits again by the merges that made them"
+    if any(len(_text(p)) < 2 for p, k in zip(model.pieces, model.kinds, strict=True) if k in (CONTROL, UNKNOWN, BYTE)):
+        return "a control or byte piece is a single character, which versions of the library treat differently"
+    if ((scores == 0) & np.signbit(scores)).any() and ((scores == 0) & ~np.signbit(scores)).any():
+        return "it has scores of 0 and of -0, which versions of the library order differently"
+    return None
+
+
+def _refusal_unigram() -> str | None:
+    installed = metadata.version("sentencepiece")
+    if installed not in UNIGRAM_VERSIONS:
+        # how float32 path scores are added differs between versions, and only long documents would show it
+        return f"unigram ids were proved equal for sentencepiece {', '.join(UNIGRAM_VERSIONS)}, not {installed}"
     return None
 
 
@@ -79,31 +95,75 @@ def bpe_model(model: SpmModel) -> BpeModel:
             if left is not None and right is not None:
                 keys.append(left << 32 | right)
                 values.append(int(ranks[i]) << 32 | symbols[piece])
-    own = [(p, i) for i, (p, k) in enumerate(zip(model.pieces, model.kinds, strict=True)) if k == USER_DEFINED]
+    own = _of_kind(model, USER_DEFINED)
     seen = [(p, i) for p, i in own if b" " not in p]
-    flags = (
-        DUMMY_PREFIX * model.add_dummy_prefix
-        | REMOVE_EXTRA * model.remove_extra_whitespaces
-        | SUFFIX * model.suffix_whitespace
-    )
-    by_byte = np.zeros(256, np.int32)
-    for i, (p, k) in enumerate(zip(model.pieces, model.kinds, strict=True)):
-        if k == BYTE:
-            by_byte[int(p[3:5], 16)] = i
-    for array in (characters, ids, by_byte):
+    for array in (characters, ids):
         array.flags.writeable = False
     return BpeModel(
-        rules=read_rules(model.charsmap, [p for p, _ in own], flags),
+        rules=_rules(model),
         joined=joined_pairs(normal),
         symbols=byte_trie([p.replace(META, b" ") for p, _ in seen], [i for _, i in seen]),
         has_symbols=bool(seen),
         characters=characters,
         pairs=hash_table(np.array(keys, np.uint64), np.array(values, np.uint64)),
         ids=ids,
-        bytes=by_byte,
+        bytes=_byte_ids(model),
         unknown=-1 if model.byte_fallback else model.kinds.index(UNKNOWN),
         most=3 if model.byte_fallback and " " not in normal else 1,
     )
+
+
+def unigram_model(model: SpmModel) -> UnigramModel:
+    """Tables of a unigram model that `refusal` has nothing against."""
+    scores = np.array(model.scores, np.float32)
+    for piece, i in _of_kind(model, USER_DEFINED):
+        scores[i] = np.float32(0.1 * (len(piece) - 1))
+    found = [
+        (p.replace(META, b" "), i) for kind in (NORMAL, USER_DEFINED) for p, i in _of_kind(model, kind) if b" " not in p
+    ]
+    normal = [i for _, i in _of_kind(model, NORMAL)]
+    unknown_score = np.float32(scores[normal].min() - np.float32(10.0))  # kUnkPenalty
+    used = scores[[i for _, i in found]]
+    by_byte = _byte_ids(model)
+    if model.byte_fallback:
+        scores[by_byte] = unknown_score
+        scores[by_byte[0x80:0xC0]] = 0.0
+    else:
+        scores[model.kinds.index(UNKNOWN)] = unknown_score
+    scores.flags.writeable = False
+    return UnigramModel(
+        rules=_rules(model),
+        joined=joined_pairs([p.decode() for p, _ in found]),
+        pieces=byte_trie([p for p, _ in found], [i for _, i in found]),
+        scores=scores,
+        unknown_score=float(unknown_score),
+        largest=float(max(np.abs(used).max(), abs(unknown_score))),
+        bytes=by_byte,
+        unknown=-1 if model.byte_fallback else model.kinds.index(UNKNOWN),
+        most=3 if model.byte_fallback and b" " not in {p for p, _ in found} else 1,
+    )
+
+
+def _of_kind(model: SpmModel, kind: int) -> list[tuple[bytes, int]]:
+    return [(p, i) for i, (p, k) in enumerate(zip(model.pieces, model.kinds, strict=True)) if k == kind]
+
+
+def _rules(model: SpmModel) -> Rules:
+    flags = (
+        DUMMY_PREFIX * model.add_dummy_prefix
+        | REMOVE_EXTRA * model.remove_extra_whitespaces
+        | SUFFIX * model.suffix_whitespace
+    )
+    return read_rules(model.charsmap, [p for p, _ in _of_kind(model, USER_DEFINED)], flags)
+
+
+def _byte_ids(model: SpmModel) -> np.ndarray:
+    """Id of each byte's piece (<0x41>), int32 (256,); 0 where there are none."""
+    ids = np.zeros(256, np.int32)
+    for piece, i in _of_kind(model, BYTE):
+        ids[int(piece[3:5], 16)] = i
+    ids.flags.writeable = False
+    return ids
 
 
 def _scratch(text_bytes: int, symbols: int) -> Scratch:
@@ -118,14 +178,27 @@ def _scratch(text_bytes: int, symbols: int) -> Scratch:
     )
 
 
+def _paths(text_bytes: int, symbols: int) -> Paths:
+    return Paths(
+        np.zeros(text_bytes, np.uint8),
+        np.zeros(symbols, np.float64),
+        np.zeros(symbols, np.float64),
+        np.zeros(symbols, np.float32),
+        np.zeros(symbols, np.int32),
+        np.zeros(symbols, np.int32),
+        np.zeros(1024, np.int32),
+    )
+
+
 class KernelEncoder:
     """A model on the kernels. One caller at a time; others wait."""
 
-    def __init__(self, tables: Any, encode: Any, memo: Memo) -> None:
+    def __init__(self, tables: Any, encode: Any, room: Callable[[int, int], Any], memo: Memo) -> None:
         self._tables = tables
         self._encode = encode
+        self._room = room
         self.memo = memo
-        self._scratch = _scratch(_START_BYTES, 4096)
+        self._scratch = room(_START_BYTES, 4096)
         self._lock = threading.Lock()
 
     def encode(self, text: pa.Array, before: int | None, after: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -157,14 +230,16 @@ class KernelEncoder:
                         [out[: state[spm_bpe.WRITTEN]], np.empty(2 * int(state[spm_bpe.NEEDED]), np.int32)]
                     )
                 elif status == spm_bpe.GROW_TEXT:
-                    self._scratch = _scratch(2 * len(self._scratch.text), len(self._scratch.symbols))
+                    self._scratch = self._room(2 * len(self._scratch.text), len(self._scratch.starts))
                 else:
-                    self._scratch = _scratch(len(self._scratch.text), 2 * int(state[spm_bpe.NEEDED]))
+                    self._scratch = self._room(len(self._scratch.text), 2 * int(state[spm_bpe.NEEDED]))
 
 
-def bpe_encoder(model: SpmModel, memo_bits: int = 19) -> KernelEncoder:
-    """The encoder of a BPE model that `refusal` has nothing against."""
-    return KernelEncoder(bpe_model(model), spm_bpe.encode, new_memo(memo_bits))
+def kernel_encoder(model: SpmModel, memo_bits: int = 19) -> KernelEncoder:
+    """The encoder of a model that `refusal` has nothing against."""
+    if model.kind == BPE:
+        return KernelEncoder(bpe_model(model), spm_bpe.encode, _scratch, new_memo(memo_bits))
+    return KernelEncoder(unigram_model(model), spm_unigram.encode, _paths, new_memo(memo_bits))
 
 
 #: Texts that have told implementations apart: spaces, unknowns in a row, composition, controls, long runs, every script.

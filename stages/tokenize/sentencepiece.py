@@ -1,8 +1,8 @@
 """Token ids by a sentencepiece model (https://github.com/google/sentencepiece): BPE, unigram, word or char.
 
 Reads `text`, adds `tokenize.tokens`. Promises the ids that the sentencepiece library gives for the whole document, whatever
-batch it comes in. BPE models run on kernels of our own that are proved to give the same ids (`_spm_exact`); others, and models
-the proof does not cover, on the library.
+batch it comes in. BPE and unigram models run on kernels of our own that are proved to give the same ids
+(`_spm_exact`); others, and models the proof does not cover, on the library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import sentencepiece
 
 from ._score import Encoder, TokenScore, Vocabulary, model_bytes
-from ._spm_exact import bpe_encoder, disagreement, refusal
+from ._spm_exact import disagreement, kernel_encoder, refusal
 from ._spm_model import load
 from ._spm_train import train
 
@@ -45,7 +45,7 @@ class SentencePiece(TokenScore):
         library = Library(model_bytes(self.model)[0])
         why = self.why_library()
         if why is None:
-            kernels = bpe_encoder(load(self.model)[0])
+            kernels = kernel_encoder(load(self.model)[0])
             probe = disagreement(kernels, library)
             if probe is None:
                 return kernels
