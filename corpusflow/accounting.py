@@ -98,18 +98,20 @@ def account(
 
 
 def _groups(plan: Plan) -> list[list[Node]]:
-    """Nodes of one entry of the config, without the planner's wide checkpoints."""
+    """Nodes of one entry of the config, without the planner's wide checkpoints, by where each group ends.
+
+    A Score that the planner put between two parts of a Composite is a group of its own, in front of the Composite's.
+    """
     groups: list[list[Node]] = []
     for node in plan.nodes:
         if node.kind == "wide":
             continue
-        last = groups[-1][-1] if groups else None
-        same = last is not None and (last.stage, last.where, last.inserted) == (node.stage, node.where, node.inserted)
-        if same and node.kind != "source":
-            groups[-1].append(node)
+        mine = next((g for g in reversed(groups) if not g[0].inserted), None) if not node.inserted else None
+        if mine is not None and node.kind != "source" and (mine[-1].stage, mine[-1].where) == (node.stage, node.where):
+            mine.append(node)
         else:
             groups.append([node])
-    return groups
+    return sorted(groups, key=lambda g: g[-1].index)
 
 
 def _row(

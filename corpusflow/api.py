@@ -141,10 +141,15 @@ class StageView:
         return documents
 
     @cached_property
+    def _version(self) -> int:
+        """How many Transforms made the text as of this stage."""
+        return sum(1 for n in self.run.plan.nodes[: self.index] if n.kind == "transform")
+
+    @cached_property
     def _text_base(self) -> int | None:
         """Where the text as of this stage is stored; None if it is not."""
         plan = self.run.plan
-        version = sum(1 for n in plan.nodes[: self.index] if n.kind == "transform")
+        version = self._version
         for wide in reversed(plan.wides):
             if wide.text_version != version:
                 continue
@@ -185,10 +190,13 @@ class StageView:
     def _base_for(self, names: Sequence[str]) -> int:
         unknown = [c for c in names if c not in self.columns]
         if unknown == ["text"] or (unknown and self._text_base is None and set(unknown) <= set(DOCUMENT_COLUMNS)):
-            wides = [w.stage for w in self.run.plan.wides]
+            plan = self.run.plan
+            gate = next((n for n in plan.nodes[self.index :] if n.kind == "filter" and n.gate), None)
+            wides = dict.fromkeys(w.stage for w in plan.wides)
             raise ConfigError(
-                f"{self.name} keeps no text of its own",
-                hint=f"read {' or '.join(wides)}, or give it `keep: true` in the config and run again",
+                f"the text as {self.name} leaves it is not stored",
+                hint=f"read {gate.stage}, whose text is" if gate is not None and gate.text_version == self._version
+                else f"read {' or '.join(wides)}, or give {self.name} `keep: true` and run again",
             )
         if unknown:
             raise ConfigError(f"{self.name} has no column {unknown[0]!r}", hint=f"it has {', '.join(self.columns)}")

@@ -6,6 +6,7 @@ Reads the config, the stage classes, model files (for their hashes) and the inpu
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -185,23 +186,23 @@ class Planner:
     # ---- wide checkpoints ----
 
     def _with_wides(self, items: list[_Item]) -> list[_Item]:
-        """A wide checkpoint per segment that rewrites documents: after its last Transform and the gates that follow it, so
-        that text is written once and what a gate drops is never stored; and one after every Transform with `keep`."""
+        """A wide checkpoint per segment that rewrites documents: behind its last Transform and the gates that follow it, so
+        that text is written once and what a gate drops is never stored; the same for every Transform with `keep`."""
         out: list[_Item] = []
         segment: list[_Item] = []
 
         def close() -> None:
-            last = max((i for i, it in enumerate(segment) if isinstance(it.part, Transform)), default=None)
-            if last is None:
-                out.extend(segment)
-                return
-            gates = [i for i, it in enumerate(segment) if i > last and isinstance(it.part, Filter) and it.part.gate]
-            at = gates[-1] if gates else last
+            transforms = [i for i, it in enumerate(segment) if isinstance(it.part, Transform)]
+            stored: dict[int, _Item] = {}  # position the checkpoint stands behind -> whose text it is
+            for i, after in itertools.pairwise([*transforms, len(segment)]):
+                part = segment[i].part
+                if after == len(segment) or (isinstance(part, Transform) and part.keep):
+                    gates = [k for k in range(i + 1, after) if _is_gate(segment[k])]
+                    stored[gates[-1] if gates else i] = segment[i]
             for i, item in enumerate(segment):
                 out.append(item)
-                kept = isinstance(item.part, Transform) and item.part.keep
-                if i == at or (kept and i != at):
-                    out.append(_Item(segment[last if i == at else i].stage, "", None, -1, None, item.where))
+                if (whose := stored.get(i)) is not None:
+                    out.append(_Item(whose.stage, "", None, -1, None, whose.where))
 
         for item in items:
             if isinstance(item.part, (Exchange, Sink)):
@@ -342,6 +343,10 @@ class Planner:
                 if self.models.get(sha):
                     values[key] = pinned_path(self.run_dir, sha, self.models[sha])
         return values
+
+
+def _is_gate(item: _Item) -> bool:
+    return isinstance(item.part, Filter) and item.part.gate
 
 
 def _reference(name: str) -> str:
@@ -510,6 +515,7 @@ def _notes(nodes: list[Node]) -> tuple[str, ...]:
         notes.append(
             f"text is written {len(wides)} times (after {names}); a Transform behind a barrier costs a copy of the corpus"
         )
+    notes += _costly_thresholds(nodes)
     for node in nodes:
         if (
             node.kind == "score"
@@ -518,6 +524,26 @@ def _notes(nodes: list[Node]) -> tuple[str, ...]:
         ):
             notes.append(f"{node.stage} is measured again before {node.where}, because the text changed since")
     return tuple(dict.fromkeys(notes))
+
+
+def _costly_thresholds(nodes: list[Node]) -> list[str]:
+    """Soft filters whose thresholds cost a reading of the source, because a Transform behind them rewrites what they kept and
+    the text before it is not stored."""
+    notes = []
+    for transform in nodes:
+        if transform.kind != "transform":
+            continue
+        earlier = [n for n in nodes[: transform.index] if n.kind == "transform"]
+        start = earlier[-1].index if earlier else -1
+        stored = any(n.kind == "wide" for n in nodes[max(start, 0) : transform.index])
+        soft = [n.stage for n in nodes[start + 1 : transform.index] if n.kind == "filter" and not n.gate]
+        soft = [s for s in soft if not any(n.stage == s and n.kind == "transform" for n in nodes)]
+        if soft and earlier and not stored:
+            notes.append(
+                f"{transform.stage} rewrites the text behind {', '.join(dict.fromkeys(soft))}: another threshold there reads the "
+                f"input again, unless {earlier[-1].stage} has keep: true"
+            )
+    return notes
 
 
 def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tuple[Shard, ...]:
