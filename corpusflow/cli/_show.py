@@ -122,12 +122,14 @@ def counts_table(counts: list[StageCount]) -> Table:
     for name in ("in", "kept", "dropped", "quarantined", "MB/s"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("most often", overflow="fold")
+    seen: set[str] = set()
     for row in counts:
+        again = " (again)" if row.inserted and row.stage in seen else ""
+        seen.add(row.stage)
         rate = f"{row.bytes / row.seconds / 1e6:.1f}" if row.bytes and row.seconds > 0.05 else ""
         reasons = top({**row.dropped, **row.quarantined})
         table.add_row(
-            row.stage
-            + (" (again)" if row.inserted and any(c.stage == row.stage and c is not row for c in counts) else ""),
+            row.stage + again,
             f"{row.entered:,}",
             f"{row.kept:,}",
             f"{row.all_dropped:,}",
