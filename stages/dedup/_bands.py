@@ -18,7 +18,7 @@ import pyarrow as pa
 from corpusflow import PhaseInputs, PhaseTask
 from stages.dedup import _shards
 from stages.dedup._keyed import salt
-from stages.dedup._runs import Run, RunWriter, bucket_counts, slices
+from stages.dedup._runs import Run, RunWriter, bucket_counts, chunks, slices
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import band_keys
 from stages.kernels.sortruns import partition_order, smallest_per_key, star_edges, top_bits
@@ -107,37 +107,25 @@ def write_edges(task: PhaseTask, *, bands: int) -> None:
 
 def _link(runs: Sequence[Run], band: int, lo: int, hi: int, edges: _Edges) -> None:
     """Stars of buckets [lo, hi) of a band. A bucket too large for memory has few keys: they are found in a first pass."""
-    chunks = _chunks(runs, band, lo, hi)
-    first = next(chunks, None)
+    parts = _chunks(runs, band, lo, hi)
+    first, second = next(parts, None), next(parts, None)
     if first is None:
         return
-    second = next(chunks, None)
     if second is None:
         edges.add(star_edges(first))
         return
     centres = smallest_per_key(np.concatenate([smallest_per_key(first), smallest_per_key(second)]))
-    for chunk in chunks:
-        centres = smallest_per_key(np.concatenate([centres, smallest_per_key(chunk)]))
-    for chunk in _chunks(runs, band, lo, hi):
-        centre = centres[np.searchsorted(centres[:, 0], chunk[:, 0]), 1]
-        linked = centre != chunk[:, 1]
-        edges.add(np.stack([chunk[linked, 1], centre[linked]], axis=1))
+    for part in parts:
+        centres = smallest_per_key(np.concatenate([centres, smallest_per_key(part)]))
+    for part in _chunks(runs, band, lo, hi):
+        centre = centres[np.searchsorted(centres[:, 0], part[:, 0]), 1]
+        linked = centre != part[:, 1]
+        edges.add(np.stack([part[linked, 1], centre[linked]], axis=1))
 
 
 def _chunks(runs: Sequence[Run], band: int, lo: int, hi: int) -> Iterator[np.ndarray]:
-    """Records of buckets [lo, hi), some runs at a time."""
-    held: list[np.ndarray] = []
-    total = 0
-    for run in runs:
-        records = run.records(band, lo, hi)
-        if held and total + len(records) > 2 * _SLICE_RECORDS:
-            yield np.concatenate(held)
-            held, total = [], 0
-        if len(records):
-            held.append(records)
-            total += len(records)
-    if held:
-        yield np.concatenate(held)
+    for held in chunks(runs, band, lo, hi, 2 * _SLICE_RECORDS):
+        yield np.concatenate([records for _, records in held])
 
 
 class _Edges:

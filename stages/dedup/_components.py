@@ -1,7 +1,8 @@
 """From edges to clusters: connected components, and the documents in them brought together.
 
-`find_components` labels every document that has an edge with its component; `gather_members` brings the documents of each
-component into one place: rank, signature, id, address and, where similarity is to be exact, text.
+`label` names the component of every document that has an edge, in memory or, beyond, from the files of `_stars`.
+`gather_members` brings the documents of each component into one place: rank, signature, id, address and, where similarity is
+to be exact, text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusflow import PhaseInputs, PhaseTask
-from stages.dedup import _shards
+from stages.dedup import _shards, _stars
 from stages.dedup._order import KeepOrder, epochs
 from stages.dedup._runs import Run, RunWriter
 from stages.kernels.sortruns import partition_order, top_bits
@@ -21,43 +22,57 @@ from stages.kernels.unionfind import Forest
 
 #: Members are cut finer than documents: their columns are large.
 _EXTRA_BITS: Final = 4
+_FLUSH_LABELS: Final = 8 << 20
+#: Bytes of members' columns that a task holds before it writes them.
+_FLUSH_BYTES: Final = 256 << 20
 
 
-def _bases(inputs: PhaseInputs) -> np.ndarray:
-    """Where each shard's rows start when all rows are numbered through: int64 array (shards + 1,)."""
-    extents: list[int] = []
-    for note in inputs.info("bands").values():
-        extents.extend(note["extents"])
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(extents, np.int64))])
+def label_tasks(inputs: PhaseInputs) -> int:
+    """How many tasks `label` has: one where a forest holds all documents."""
+    return 1 if _stars.in_memory(inputs) else _stars.star_label_tasks(inputs)
 
 
-def _edges(task: PhaseTask, bases: np.ndarray) -> Iterator[np.ndarray]:
-    """All edges with rows numbered through: int64 arrays (n, 2)."""
+def label(task: PhaseTask) -> None:
+    """A phase's body: writes (document, component) of every document with an edge, by shard group."""
+    held: list[np.ndarray] = []
+    rows = files = nodes = 0
+
+    def flush() -> None:
+        nonlocal held, rows, files
+        labels = np.concatenate(held)
+        order, offsets = partition_order(_shards.group_of(task, labels[:, 0]), _shards.group_count(task))
+        with task.file(f"labels-{files:03d}.bin") as stream:
+            run = RunWriter(stream)
+            run.add(labels[order], offsets)
+            run.close()
+        held, rows = [], 0
+        files += 1
+
+    for labels in _forest_labels(task) if _stars.in_memory(task) else _stars.stable_labels(task):
+        held.append(labels)
+        rows += len(labels)
+        nodes += len(labels)
+        if rows >= _FLUSH_LABELS:
+            flush()
+    if rows:
+        flush()
+    task.count("nodes", nodes)
+
+
+def _forest_labels(task: PhaseTask) -> Iterator[np.ndarray]:
+    """(document, component), a shard at a time: uint64 arrays (n, 2)."""
+    extents = [extent for note in task.info("bands").values() for extent in note["extents"]]
+    bases = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(extents, np.int64))])
+    forest = Forest(int(bases[-1]))
     for part in task.parts("edges"):
         with Run(task, part) as run:
             edges = run.records(0, 0, 1)
-            yield bases[_shards.positions(edges)] + _shards.rows(edges)
-
-
-def find_components(task: PhaseTask) -> None:
-    """A phase's body, one task: writes (document, component) of every document with an edge, a segment per shard group."""
-    bases = _bases(task)
-    forest = Forest(int(bases[-1]))
-    for edges in _edges(task, bases):
-        forest.union(np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1]))
+        rows = bases[_shards.positions(edges)] + _shards.rows(edges)
+        forest.union(np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1]))
     roots, linked = forest.roots()
-    with task.file("components.bin") as stream:
-        run = RunWriter(stream)
-        for group in range(_shards.group_count(task)):
-            records = [np.zeros((0, 2), np.uint64)]
-            for position, _ in _shards.group_shards(task, group):
-                lo, hi = int(bases[position]), int(bases[position + 1])
-                at = np.flatnonzero(linked[lo:hi])
-                records.append(np.stack([_shards.documents(position, at), roots[lo:hi][at].astype(np.uint64)], axis=1))
-            together = np.concatenate(records)
-            run.add(together, np.array([0, len(together)], np.int64))
-        run.close()
-    task.count("nodes", int(np.count_nonzero(linked)))
+    for position, (lo, hi) in enumerate(zip(bases.tolist(), bases[1:].tolist(), strict=False)):
+        at = np.flatnonzero(linked[lo:hi])
+        yield np.stack([_shards.documents(position, at), roots[lo:hi][at].astype(np.uint64)], axis=1)
 
 
 def member_bits(inputs: PhaseInputs) -> int:
@@ -71,43 +86,68 @@ def gather_members(task: PhaseTask, *, order: KeepOrder, columns: tuple[str, ...
     Records: hash of the component, component, [epoch,] rank words, document. Columns: as asked.
     """
     by_epoch = epochs(task)
-    (part,) = task.parts("components")
-    with Run(task, part) as run:
-        labels = run.records(task.index, 0, 1)
-    documents, component = labels[:, 0], labels[:, 1]
+    labels = _group_labels(task)
     read = tuple(dict.fromkeys([*order.columns(), *columns]))
-    records: list[np.ndarray] = []
-    batches: list[pa.RecordBatch] = []
-    text_bytes = 0
+    members = _Members(task)
     for position, shard in _shards.group_shards(task, task.index):
-        start, end = np.searchsorted(documents, np.array([position, position + 1], np.uint64) << np.uint64(32))
+        start, end = np.searchsorted(labels[:, 0], np.array([position, position + 1], np.uint64) << np.uint64(32))
         if start == end:
             continue
         done = int(start)
-        for batch in task.survivors(shard, read, _shards.rows(documents[start:end])):
+        for batch in task.survivors(shard, read, _shards.rows(labels[start:end, 0])):
             n = batch.num_rows
-            label = component[done : done + n]
+            documents, component = labels[done : done + n].T
             epoch = [] if by_epoch is None else [np.full(n, by_epoch[position], np.uint64)]
-            words = [spread(label), label, *epoch, *order.words(batch).T, documents[done : done + n]]
-            records.append(np.stack(words, axis=1))
-            batches.append(batch.select(list(columns)))
-            text_bytes += batch.column("text").nbytes if "text" in columns else 0
+            words = [_stars.spread(component), component, *epoch, *order.words(batch).T, documents]
+            members.add(np.stack(words, axis=1), batch.select(list(columns)))
             done += n
-    if records:
-        together = np.concatenate(records)
-        bits = member_bits(task)
-        by_bucket, offsets = partition_order(top_bits(together[:, 0], bits), 1 << bits)
-        table = pa.Table.from_batches(batches).take(pa.array(by_bucket)).combine_chunks()
-        with task.file("members.bin") as stream:
-            writer = RunWriter(stream)
-            writer.add(together[by_bucket], offsets, table.to_batches()[0])
-            writer.close()
-    task.note(members=sum(len(r) for r in records), text_bytes=text_bytes)
+    members.close()
 
 
-def spread(numbers: np.ndarray) -> np.ndarray:
-    """Numbers made even over the 64-bit space: uint64 array, Fibonacci hashing with a finishing multiply."""
-    with np.errstate(over="ignore"):
-        x = numbers * np.uint64(0x9E3779B97F4A7C15)
-        x ^= x >> np.uint64(32)
-        return x * np.uint64(0xD6E8FEB86659FD93)
+def _group_labels(task: PhaseTask) -> np.ndarray:
+    """(document, component) of this task's shards, ascending."""
+    found = [np.zeros((0, 2), np.uint64)]
+    for part in task.parts("components"):
+        with Run(task, part) as run:
+            found.append(run.records(0, task.index, task.index + 1))
+    labels = np.concatenate(found)
+    ordered: np.ndarray = labels[np.argsort(labels[:, 0])]
+    return ordered
+
+
+class _Members:
+    """Members of a task, partitioned by component hash, written as they come."""
+
+    def __init__(self, task: PhaseTask) -> None:
+        self._task = task
+        self._records: list[np.ndarray] = []
+        self._batches: list[pa.RecordBatch] = []
+        self._held = self._files = self._rows = self._text_bytes = 0
+
+    def add(self, records: np.ndarray, columns: pa.RecordBatch) -> None:
+        self._records.append(records)
+        self._batches.append(columns)
+        self._held += records.nbytes + columns.nbytes
+        self._rows += len(records)
+        if "text" in columns.schema.names:
+            self._text_bytes += columns.column("text").nbytes
+        if self._held >= _FLUSH_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._task.note(members=self._rows, text_bytes=self._text_bytes)
+
+    def _flush(self) -> None:
+        if not self._records:
+            return
+        records = np.concatenate(self._records)
+        bits = member_bits(self._task)
+        order, offsets = partition_order(top_bits(records[:, 0], bits), 1 << bits)
+        table = pa.Table.from_batches(self._batches).take(pa.array(order)).combine_chunks()
+        with self._task.file(f"members-{self._files:03d}.bin") as stream:
+            run = RunWriter(stream)
+            run.add(records[order], offsets, table.to_batches()[0])
+            run.close()
+        self._records, self._batches, self._held = [], [], 0
+        self._files += 1

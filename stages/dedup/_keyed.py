@@ -27,7 +27,7 @@ import xxhash
 from corpusflow import Exchange, Phase, PhaseInputs, PhaseTask, Resources, param
 from stages.dedup import _shards, _verdicts
 from stages.dedup._order import KeepOrder, epochs, parse_keep
-from stages.dedup._runs import Run, RunWriter, bucket_counts, slices
+from stages.dedup._runs import Run, RunWriter, bucket_counts, chunks, slices
 from stages.kernels.buffers import text_buffers
 from stages.kernels.sortruns import find_keys, first_of_groups, partition_order, top_bits
 
@@ -198,26 +198,12 @@ def _group_slice(task: PhaseTask, runs: Sequence[Run], lo: int, hi: int, verdict
 
 def _chunks(runs: Sequence[Run], lo: int, hi: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(records, run, row) of buckets [lo, hi), some runs at a time."""
-    held: list[tuple[np.ndarray, int]] = []
-    total = 0
-    for i, run in enumerate(runs):
-        records = run.records(0, lo, hi)
-        if held and total + len(records) > 2 * _SLICE_RECORDS:
-            yield _chunk(held)
-            held, total = [], 0
-        if len(records):
-            held.append((records, i))
-            total += len(records)
-    if held:
-        yield _chunk(held)
-
-
-def _chunk(held: Sequence[tuple[np.ndarray, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return (
-        np.concatenate([records for records, _ in held]),
-        np.concatenate([np.full(len(records), i, np.int32) for records, i in held]),
-        np.concatenate([np.arange(len(records), dtype=np.int32) for records, _ in held]),
-    )
+    for held in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
+        yield (
+            np.concatenate([records for _, records in held]),
+            np.concatenate([np.full(len(records), i, np.int32) for i, records in held]),
+            np.concatenate([np.arange(len(records), dtype=np.int32) for _, records in held]),
+        )
 
 
 def _names(runs: Sequence[Run], lo: int, hi: int, shared: _Elected) -> pa.Array:

@@ -15,7 +15,7 @@ Every read verifies the checksums of the buckets it touches: a ranged read canno
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Final
 
 import numpy as np
@@ -201,3 +201,22 @@ def bucket_counts(runs: Sequence[Run], segment: int, lo: int, hi: int) -> np.nda
     for run in runs:
         total += np.diff(run.offsets(segment, lo, hi))
     return total
+
+
+def chunks(runs: Sequence[Run], segment: int, lo: int, hi: int, limit: int) -> Iterator[list[tuple[int, np.ndarray]]]:
+    """(position of the run, records) of buckets [lo, hi), as many runs at a time as have `limit` records or one has more.
+
+    Buckets that fit come in one chunk; more than one means that a key is too common to be held at once.
+    """
+    held: list[tuple[int, np.ndarray]] = []
+    total = 0
+    for i, run in enumerate(runs):
+        records = run.records(segment, lo, hi)
+        if held and total + len(records) > limit:
+            yield held
+            held, total = [], 0
+        if len(records):
+            held.append((i, records))
+            total += len(records)
+    if held:
+        yield held

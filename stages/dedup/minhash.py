@@ -41,7 +41,7 @@ from corpusflow import (
     Stage,
     param,
 )
-from stages.dedup import _bands, _clusters, _components, _shards, _verdicts
+from stages.dedup import _bands, _clusters, _components, _shards, _stars, _verdicts
 from stages.dedup._order import KeepOrder, parse_keep
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import permutations, signatures
@@ -144,7 +144,8 @@ class NearDuplicates(Exchange):
         return (
             Phase("bands", bands, _shards.group_count),
             Phase("edges", partial(_bands.write_edges, bands=self.bands), partial(_bands.edge_tasks, bands=self.bands)),
-            Phase("components", _components.find_components, _one),
+            *_stars.star_phases(),
+            Phase("components", _components.label, _components.label_tasks),
             Phase("members", partial(_clusters.gather, election=election, order=self._order()), _shards.group_count),
             Phase("elect", partial(_clusters.hold_elections, election=election), partial(_clusters.tasks, election=election)),
             Phase("lists", partial(_verdicts.collect, phase="elect"), _shards.group_count),
@@ -155,10 +156,6 @@ class NearDuplicates(Exchange):
             columns = [found.column(n).combine_chunks() for n in _clusters.VERDICT.names]
             columns[-1] = columns[-1].fill_null(1)
             yield pa.RecordBatch.from_arrays([rows, *columns], names=["row", *self.outputs()])
-
-
-def _one(_: PhaseInputs) -> int:
-    return 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -246,3 +247,9 @@ class Dedup:
 @pytest.fixture
 def dedup(tmp_path: Path) -> Dedup:
     return Dedup(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def dedup_module() -> Any:
+    """MemoryRun and MemoryTask, for tests that run single phases."""
+    return sys.modules[__name__]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from corpusflow import ConfigError, check_stage
-from stages.dedup import _bands, _clusters, _shards
+from stages.dedup import _bands, _clusters, _shards, _stars
 from stages.dedup.minhash import MinHash, MinHashSignature
 
 _WORDS = """river gate tide stone farmer morning letter market winter bridge garden window story water answer sailor village
@@ -167,6 +167,11 @@ def test_shards_order_and_batches_change_nothing(dedup, rows: list[dict], monkey
     monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 16)
     assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
     assert len(dedup.last.committed["edges"]) == 14 * 5
+    # components over files
+    monkeypatch.setattr(_stars, "FOREST_DOCUMENTS", 0)
+    monkeypatch.setattr(_stars, "_TASK_RECORDS", 500)
+    assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
+    assert len(dedup.last.committed["stars_01_large"]) > 3
     assert len(dedup.last.committed["elect"]) >= 3
 
 
