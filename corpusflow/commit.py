@@ -21,9 +21,10 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -169,11 +170,15 @@ class Attempt:
                 "pid": os.getpid(),
             },
         )
+        condemned = _condemned.get((self.dataset.root, self.shard))
+        if condemned is not None:
+            generation = condemned.generation + 1
+            _refuse_other_content(self.dataset, condemned, record)
         data = record.encode()
         for gen in range(generation, _MAX_GENERATION):
             path = self.dataset.record_path(self.shard, self.key, gen)
             if self.dataset.storage.put_exclusive(path, data):
-                return record
+                return replace(record, generation=gen)
             # Taken: by another attempt, by ourselves (a lost reply made the storage layer try twice), or torn.
             other = Record.decode(self.dataset.storage.get(path), gen)
             if other is None:
@@ -182,6 +187,40 @@ class Attempt:
                 self.dataset.note_failure(self.shard, self.id, {"nondeterminism": True, "other": other.attempt})
             return other
         raise StageError(f"no free generation for shard {self.shard} in {self.dataset.root}")
+
+
+#: (dataset folder, shard) -> the record whose files are damaged; see `condemn`.
+_condemned: dict[tuple[str, int], Record] = {}
+
+
+@contextmanager
+def condemn(records: Mapping[tuple[str, int], Record]) -> Iterator[None]:
+    """Treat records as absent in this process: what is committed meanwhile in their place is their next generation.
+
+    For `verify --repair`. An attempt whose contents differ from the condemned record's is refused, since what was made
+    from the old files would not fit the new ones.
+    """
+    _condemned.update(records)
+    try:
+        yield
+    finally:
+        for place in records:
+            _condemned.pop(place, None)
+
+
+def _refuse_other_content(dataset: Dataset, old: Record, new: Record) -> None:
+    if old.content() == new.content():
+        return
+    drift = [
+        f"{k} {v} -> {new.libraries.get(k)}" for k, v in sorted(old.libraries.items()) if new.libraries.get(k) != v
+    ]
+    raise CorruptShardError(
+        f"shard {old.shard} of {dataset.root}, made again, is not what its record says it was"
+        + (f" (libraries: {', '.join(drift)})" if drift else ""),
+        hint="install the library versions of the record, or start another run folder"
+        if drift
+        else "its input may have changed; start another run folder",
+    )
 
 
 class Dataset:
@@ -242,25 +281,40 @@ class Dataset:
 
     def sealed_records(self, epoch: int) -> dict[int, Record] | None:
         """All records of a sealed epoch, from its manifest: one read however many shards. None while it is not sealed."""
+        seal = self.seal_of(epoch)
+        if seal is None:
+            return None
         try:
-            seal = json.loads(self.storage.get(self.path(f"_SEALED-{epoch:04d}.json")))
             data = self.storage.get(self.path(seal["manifest"]))
+            table = pq.read_table(pa.BufferReader(data), columns=["shard", "generation", "record"])
         except (FileNotFoundError, NotADirectoryError):
             return None
-        table = pq.read_table(pa.BufferReader(data), columns=["shard", "generation", "record"])
+        except (OSError, pa.ArrowInvalid) as e:
+            raise CorruptShardError(
+                f"{self.path(seal['manifest'])} cannot be read: {e}",
+                hint=f"corpusflow verify {run_of(self.root)} --repair  writes it again",
+            ) from e
         found: dict[int, Record] = {}
         for shard, generation, text in zip(*(c.to_pylist() for c in table.columns), strict=True):
             record = Record.decode(text.encode(), generation)
+            if record is not None and self._is_condemned(record):
+                continue
             if record is None:
                 raise CorruptShardError(
                     f"{self.path(seal['manifest'])} holds a damaged record of shard {shard}",
-                    hint=f"delete it and {self.path(f'_SEALED-{epoch:04d}.json')}, then run again: both are made anew",
+                    hint=f"corpusflow verify {run_of(self.root)} --repair  writes it again",
                 )
             found[shard] = record
         return found
 
     def _accept(self, record: Record | None, key: str) -> Record | None:
-        return record if record is not None and record.fp == self.fp and record.key == key else None
+        if record is None or record.fp != self.fp or record.key != key or self._is_condemned(record):
+            return None
+        return record
+
+    def _is_condemned(self, record: Record) -> bool:
+        old = _condemned.get((self.root, record.shard)) if _condemned else None
+        return old is not None and record.generation <= old.generation
 
     def attempt(self, shard: int, key: str) -> Attempt:
         """Start a try at a shard."""
@@ -317,23 +371,34 @@ class Dataset:
 
     def sealed(self, epoch: int) -> str | None:
         """The digest of a sealed epoch."""
+        seal = self.seal_of(epoch)
+        return None if seal is None else str(seal["digest"])
+
+    def seal_of(self, epoch: int) -> Mapping[str, Any] | None:
+        """The seal of an epoch: `digest`, `manifest`, `shards` (how many)."""
         try:
-            return str(json.loads(self.storage.get(self.path(f"_SEALED-{epoch:04d}.json")))["digest"])
+            seal: Mapping[str, Any] = json.loads(self.storage.get(self.path(f"_SEALED-{epoch:04d}.json")))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        return seal
+
+    def write_manifest_again(self, epoch: int, records: Sequence[Record]) -> None:
+        """Put the manifest of a sealed epoch in place anew, from records of the same contents (after a repair).
+
+        Raises:
+            CorruptShardError: the contents are not those that were sealed.
+        """
+        seal = self.seal_of(epoch)
+        ordered = sorted(records, key=lambda r: r.shard)
+        if seal is None or content_digest(ordered) != seal["digest"]:
+            raise CorruptShardError(
+                f"the records of {self.root} do not have the contents that were sealed",
+                hint="start another run folder, or delete this dataset's folder and run again",
+            )
+        self.storage.replace(self.path(seal["manifest"]), _manifest_bytes(ordered))
 
     def _write_manifest(self, name: str, records: Sequence[Record]) -> None:
-        table = pa.table(
-            {
-                "shard": pa.array([r.shard for r in records], pa.int32()),
-                "key": pa.array([r.key for r in records], pa.string()),
-                "generation": pa.array([r.generation for r in records], pa.int8()),
-                "record": pa.array([r.encode().decode() for r in records], pa.string()),
-            }
-        )
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
-        self.storage.put_exclusive(self.path(name), sink.getvalue().to_pybytes())
+        self.storage.put_exclusive(self.path(name), _manifest_bytes(records))
 
     def verify(self, record: Record, *, digests: bool = True) -> None:
         """Hold the files of a record against it.
@@ -354,6 +419,21 @@ class Dataset:
                 raise CorruptShardError(
                     f"{path} does not have the bytes its record names (xxh3 {part.digest})", hint=hint
                 )
+
+
+def _manifest_bytes(records: Sequence[Record]) -> bytes:
+    table = pa.table(
+        {
+            "shard": pa.array([r.shard for r in records], pa.int32()),
+            "key": pa.array([r.key for r in records], pa.string()),
+            "generation": pa.array([r.generation for r in records], pa.int8()),
+            "record": pa.array([r.encode().decode() for r in records], pa.string()),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def run_of(root: str) -> str:

@@ -44,7 +44,7 @@ def publish(plan: Plan, node: Node) -> str:
     for name in names:
         if os.path.isabs(name) or ".." in name.split("/") or "\0" in name:
             raise StageError(f"{node.name} names a file outside its folder: {name!r}")
-    wanted = _manifest(node, published.texts.get(MANIFEST), plan)
+    wanted = manifest_bytes(node, published.texts.get(MANIFEST), plan)
     try:
         if storage.get(f"{folder}/{MANIFEST}") == wanted and all(storage.exists(f"{folder}/{n}") for n in names):
             return folder
@@ -63,7 +63,7 @@ def publish(plan: Plan, node: Node) -> str:
     return folder
 
 
-def _manifest(node: Node, given: str | None, plan: Plan) -> bytes:
+def manifest_bytes(node: Node, given: str | None, plan: Plan) -> bytes:
     """The Sink's own manifest, with what it was made by."""
     body: dict[str, Any] = json.loads(given) if given else {}
     body = {"sink": node.stage, "fingerprint": node.fp, "run": plan.name, **body}

@@ -135,7 +135,9 @@ def _range(task: PhaseTask, part: Part, output: OutputFile) -> Iterator[pa.Table
     """The rows of a run whose hash lies in the file's range."""
     with task.open(part) as stream:
         metadata = pq.read_metadata(stream)
-    groups = [g for g in range(metadata.num_row_groups) if _overlaps(metadata.row_group(g).column(0).statistics, output)]
+    groups = [
+        g for g in range(metadata.num_row_groups) if _overlaps(metadata.row_group(g).column(0).statistics, output)
+    ]
     for g in groups:
         table = task.read_parquet(part, row_groups=[g])
         high = table.column(_KEYS[0]).to_numpy()

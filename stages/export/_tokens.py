@@ -6,19 +6,19 @@ Reads `id` and `tokenize.tokens`. A format says only how the tokens of one file 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
-from corpusflow import ConfigError, Phase, PhaseInputs, PhaseTask, Published, Sink, param
+from corpusflow import Check, ConfigError, Part, Phase, PhaseInputs, PhaseTask, Published, Sink, param
 
 from ._publish import published
 from ._shuffle import SORT, SPLITS, WRITE, ordered, output_files, split_of, write_runs
+from ._verify import TOKENS, check_files, find_tokens, follow
 
-TOKENS: Final = "tokenize.tokens"
 _DOCUMENTS: Final = pa.schema([("id", pa.string()), ("offset", pa.int64()), ("length", pa.int32())])
 
 
@@ -99,6 +99,19 @@ class TokenSink(Sink):
 
     def publish(self, inputs: PhaseInputs) -> Published:
         return published(inputs, self.format_name, self.header(inputs))
+
+    def verify(self, inputs: PhaseInputs, sample: int) -> Iterator[Check]:
+        yield check_files(inputs, WRITE, self.check_format)
+        yield from follow(inputs, WRITE, sample)
+
+    def check_format(
+        self, inputs: PhaseInputs, parts: Mapping[str, Part], lengths: np.ndarray, dtype: np.dtype[Any]
+    ) -> Iterator[str]:
+        """What is wrong with a file of the format besides its tokens and document index."""
+        return iter(())
+
+    def find(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
+        return find_tokens(inputs, WRITE, document_id)
 
     def _sort(self, task: PhaseTask) -> None:
         write_runs(task, ("id", TOKENS), lengths_of, self.validation, self.file_tokens)

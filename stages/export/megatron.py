@@ -7,11 +7,14 @@ Tokens are uint16 if and only if the largest id is below 65,500, as Megatron its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import io
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from corpusflow import PhaseInputs, PhaseTask, Published
+import numpy as np
+
+from corpusflow import Part, PhaseInputs, PhaseTask, Published
 from stages.kernels.megatron_index import write_index
 
 from ._publish import numbered, published
@@ -34,6 +37,15 @@ class Megatron(TokenSink):
             lengths, dtype = write_tokens(stream, pieces)
         with task.file(f"{split}.idx") as stream:
             write_index(stream, lengths, dtype)
+
+    def check_format(
+        self, inputs: PhaseInputs, parts: Mapping[str, Part], lengths: np.ndarray, dtype: np.dtype[Any]
+    ) -> Iterator[str]:
+        expected = io.BytesIO()
+        write_index(expected, lengths, dtype)
+        with inputs.open(parts["idx"]) as stream:
+            if stream.read() != expected.getvalue():
+                yield "the .idx file is not the index of these documents"
 
     def publish(self, inputs: PhaseInputs) -> Published:
         return published(inputs, self.format_name, self.header(inputs), blends(inputs))

@@ -6,17 +6,18 @@ Reads the columns it is told to write; writes `train-00000-of-00012.parquet` (zs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from corpusflow import ConfigError, Phase, PhaseInputs, PhaseTask, Published, Sink, param
+from corpusflow import Check, ConfigError, Part, Phase, PhaseInputs, PhaseTask, Published, Sink, param
 
-from ._publish import published
+from ._publish import numbered, published
 from ._row_groups import RowGroupWriter
 from ._shuffle import SORT, SPLITS, WRITE, ordered, output_files, split_of, write_runs
 
@@ -54,7 +55,9 @@ class Parquet(Sink):
 
     def _columns(self, inputs: PhaseInputs) -> tuple[str, ...]:
         """`columns`, the optional ones that this run lacks left out."""
-        return tuple(c.removesuffix("?") for c in self.columns if not c.endswith("?") or inputs.has(c.removesuffix("?")))
+        return tuple(
+            c.removesuffix("?") for c in self.columns if not c.endswith("?") or inputs.has(c.removesuffix("?"))
+        )
 
     def phases(self) -> tuple[Phase, ...]:
         if self.shuffle:
@@ -64,6 +67,29 @@ class Parquet(Sink):
     def publish(self, inputs: PhaseInputs) -> Published:
         header = {"columns": list(self._columns(inputs)), "shuffled": self.shuffle, "validation": self.validation}
         return published(inputs, "parquet", header)
+
+    def verify(self, inputs: PhaseInputs, sample: int) -> Iterator[Check]:
+        """Every file read whole, its pages checked, its documents counted."""
+        problems, count, documents = [], 0, 0
+        info: Any = inputs.info(WRITE)
+        for split, stem, task in numbered(inputs):
+            count += 1
+            for part in inputs.parts(WRITE, task):
+                if part.name == f"{split}.parquet":
+                    rows = _read_through(inputs, part)
+                    documents += rows
+                    if rows != info[task][split]["documents"]:
+                        problems.append(f"{stem}.parquet: {rows} rows, {info[task][split]['documents']} were written")
+        yield Check("Parquet files read whole", count, tuple(problems))
+        yield Check("documents in them", documents)
+
+    def find(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
+        for split, stem, task in numbered(inputs):
+            for part in inputs.parts(WRITE, task):
+                if part.name == f"{split}.parquet":
+                    ids = inputs.read_parquet(part, ["id"]).column("id")
+                    for row in np.flatnonzero(pc.equal(ids, document_id).to_numpy()):
+                        yield {"file": f"{stem}.parquet", "row": int(row)}
 
     def _sort(self, task: PhaseTask) -> None:
         write_runs(task, self._columns(task), row_bytes, self.validation, self.file_bytes)
@@ -120,6 +146,13 @@ class Parquet(Sink):
             writer.close()
         noted: dict[str, Any] = {"documents": writer.rows, "bytes": writer.bytes}
         task.note(**{split: noted})
+
+
+def _read_through(inputs: PhaseInputs, part: Part) -> int:
+    """Rows of a file, every page of which was read and held against its checksum."""
+    with inputs.open(part) as stream:
+        groups = pq.read_metadata(stream).num_row_groups
+    return sum(inputs.read_parquet(part, row_groups=[g]).num_rows for g in range(groups))
 
 
 def row_bytes(batch: pa.RecordBatch) -> np.ndarray:

@@ -1,0 +1,315 @@
+"""Does a run folder still hold what its records say: `corpusflow verify`.
+
+Reads every committed file of the plan's datasets whole (size, xxh3-128, Parquet row counts), records and seals against each
+other, the accounting of every shard, pinned models and code, and the exports; then asks each Sink to check its own format.
+Writes nothing. `repair.py` mends what is found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from corpusflow.accounting import account
+from corpusflow.api import Run
+from corpusflow.build import content_sha256
+from corpusflow.commit import Dataset, PartFile, Record, content_digest, file_digest
+from corpusflow.datasets import PlanDataset, datasets_of
+from corpusflow.errors import CorpusflowError, CorruptShardError
+from corpusflow.phases import Inputs, phase_dataset, phases_of
+from corpusflow.plan import Node, Plan, Shard
+from corpusflow.planner import changed_inputs, pinned_code_path, pinned_path
+from corpusflow.publish import MANIFEST, export_folder, manifest_bytes
+from corpusflow.stage import Check, Sink
+from corpusflow.storage import storage_for
+
+#: What mends a problem: making a shard again, writing a record or manifest from the other, publishing again, nothing.
+Remedy = Literal["shard", "record", "manifest", "export", ""]
+
+_ROWS: Final = ".parquet"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not as recorded.
+
+    Attributes:
+        path: the file or folder.
+        node: index of the plan's node, -1 where it is about none.
+        phase: of that node, "" for its own dataset.
+        shard: shard or task, -1 where it is about none.
+    """
+
+    what: str
+    path: str
+    node: int = -1
+    phase: str = ""
+    shard: int = -1
+    remedy: Remedy = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON form."""
+        return {k: v for k, v in asdict(self).items() if v not in (-1, "")}
+
+
+@dataclass
+class Verification:
+    """What was read, and what is wrong.
+
+    Attributes:
+        unfinished: datasets that the run has not sealed yet, with records so far and expected.
+        checks: what the Sinks looked at.
+        notes: not damage, but worth knowing.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    records: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+    checks: list[tuple[str, Check]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON form."""
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "records": self.records,
+            "problems": [p.as_data() for p in self.problems],
+            "unfinished": self.unfinished,
+            "checks": [{"sink": sink, **asdict(check)} for sink, check in self.checks],
+            "notes": self.notes,
+        }
+
+
+Tell = Callable[[str], None]
+
+
+def verify(run: Run, *, sample: int = 64, tell: Tell = lambda text: None) -> Verification:
+    """Check a run folder.
+
+    Args:
+        sample: documents per Sink that are followed from its files back to the run.
+        tell: called with a line per dataset as it is done.
+    """
+    found = Verification()
+    for item in datasets_of(run.plan):
+        before = found.files, found.bytes, len(found.problems)
+        check_dataset(item, found)
+        if found.files > before[0] or len(found.problems) > before[2]:
+            wrong = len(found.problems) - before[2]
+            tell(
+                f"{item.name}: {found.files - before[0]} files, {(found.bytes - before[1]) / 1e6:.1f} MB, "
+                + (f"{wrong} PROBLEMS" if wrong else "good")
+            )
+    _check_accounting(run, found)
+    _check_pinned(run.plan, found)
+    for node in run.plan.nodes:
+        if node.kind == "sink":
+            check_export(run.plan, node, found, sample)
+            tell(f"{node.stage}: exports {'checked' if not found.problems else 'looked at'}")
+    if changed := changed_inputs(run.plan.shards):
+        found.notes.append(
+            f"{len(changed)} input file(s) are not what they were when they were listed, the first: {changed[0]}"
+        )
+    return found
+
+
+# ---- datasets ----
+
+
+def check_dataset(item: PlanDataset, found: Verification) -> None:
+    """Records, seal and files of one dataset."""
+    records = item.dataset.records(item.keys)
+    seal = item.dataset.seal_of(item.epoch)
+    sealed = _check_manifest(item, found) if seal is not None else None
+    for number, key in item.keys.items():
+        record = records.get(number)
+        if record is None:
+            if sealed is not None or _has_torn_record(item.dataset, number, key):
+                known = sealed is not None and number in sealed
+                found.problems.append(
+                    _problem(
+                        item,
+                        number,
+                        item.dataset.record_path(number, key, 0),
+                        "the commit record is missing or damaged",
+                        "record" if known else "shard",
+                    )
+                )
+            continue
+        found.records += 1
+        for part in record.parts:
+            _check_part(item, record, part, found)
+    if seal is None:
+        if records or item.phase == "":
+            found.unfinished.append(f"{item.name}: {len(records)} of {len(item.keys)} shards committed")
+    elif sealed is not None and len(records) == len(item.keys) and content_digest(records.values()) != seal["digest"]:
+        path = item.dataset.path(str(seal["manifest"]))
+        found.problems.append(_problem(item, -1, path, "the records do not have the contents that were sealed", ""))
+
+
+def _problem(item: PlanDataset, shard: int, path: str, what: str, remedy: Remedy) -> Problem:
+    return Problem(f"{item.name}: {what}", path, item.node.index, item.phase, shard, remedy)
+
+
+def _check_manifest(item: PlanDataset, found: Verification) -> dict[int, Record] | None:
+    """The sealed records; a manifest that cannot be read is a problem."""
+    try:
+        sealed = item.dataset.sealed_records(item.epoch)
+    except CorruptShardError as e:
+        sealed, why = None, e.message
+    else:
+        why = "is missing"
+    if sealed is None:
+        seal = item.dataset.seal_of(item.epoch) or {}
+        path = item.dataset.path(str(seal.get("manifest", "")))
+        found.problems.append(_problem(item, -1, path, f"the seal's manifest: {why}", "manifest"))
+    return sealed
+
+
+def _has_torn_record(dataset: Dataset, shard: int, key: str) -> bool:
+    return dataset.storage.exists(dataset.record_path(shard, key, 0))
+
+
+def _check_part(item: PlanDataset, record: Record, part: PartFile, found: Verification) -> None:
+    found.files += 1
+    path = item.dataset.path(part.path)
+    what = ""
+    try:
+        size = item.dataset.storage.stat(path).size
+        found.bytes += size
+        if size != part.size:
+            what = f"{size} bytes, its record says {part.size}"
+        elif file_digest(item.dataset.storage, path) != part.digest:
+            what = f"other bytes than its record names (xxh3 {part.digest})"
+        elif part.rows and path.endswith(_ROWS) and part.rows != (rows := _parquet_rows(item.dataset, path)):
+            what = f"{rows} rows, its record says {part.rows}"
+    except (FileNotFoundError, NotADirectoryError):
+        what = "named by a commit record but missing"
+    except (OSError, pa.ArrowInvalid) as e:
+        what = f"cannot be read: {e}"
+    if what:
+        found.problems.append(_problem(item, record.shard, path, what, "shard"))
+
+
+def _parquet_rows(dataset: Dataset, path: str) -> int:
+    with dataset.storage.open(path) as stream:
+        rows: int = pq.read_metadata(stream).num_rows
+    return rows
+
+
+# ---- accounting ----
+
+
+def _check_accounting(run: Run, found: Verification) -> None:
+    """in = kept + dropped + quarantined at every stage, and each stage takes in what the one before it kept, shard by shard."""
+    plan = run.plan
+    records = {
+        node.index: Dataset(plan.root(node), node.fp).records(
+            {s.number: plan.key(node, s) for s in plan.shards if node.kind != "source" or s.source == node.index}
+        )
+        for node in plan.nodes
+        if node.kind != "sink"
+    }
+    for shard in plan.shards:
+        for row in account(plan, _counters(plan, shard, records)):
+            if not row.exact:
+                what = (
+                    f"{row.stage}, shard {shard.number}: in {row.entered} is not kept {row.kept} + dropped "
+                    f"{row.all_dropped} + quarantined {row.all_quarantined}, or not what the stage before kept"
+                )
+                found.problems.append(Problem(what, plan.run_dir, shard=shard.number))
+    if not found.unfinished and not found.problems:
+        for row in run.counts():
+            if not row.exact:
+                found.problems.append(Problem(f"{row.stage}: the numbers of all shards do not add up", plan.run_dir))
+
+
+def _counters(plan: Plan, shard: Shard, records: Mapping[int, Mapping[int, Record]]) -> dict[int, Mapping[str, Any]]:
+    """Counters of one shard by node, up to the first node that has not committed it; other Sources count nothing."""
+    out: dict[int, Mapping[str, Any]] = {}
+    for node in plan.nodes:
+        if node.kind == "source" and node.index != shard.source:
+            out[node.index] = {"in": 0, "kept": 0}
+            continue
+        record = records.get(node.index, {}).get(shard.number)
+        if record is None:
+            return out if node.kind == "sink" else {i: c for i, c in out.items() if _whole(plan, i, node)}
+        out[node.index] = record.counters
+    return out
+
+
+def _whole(plan: Plan, index: int, missing: Node) -> bool:
+    """Whether a node belongs to an earlier entry of the config than one that has not committed yet."""
+    return plan.nodes[index].where != missing.where
+
+
+# ---- pinned files ----
+
+
+def _check_pinned(plan: Plan, found: Verification) -> None:
+    pinned = {sha: pinned_path(plan.run_dir, sha, path) for sha, path in plan.models.items() if path}
+    pinned |= {sha: pinned_code_path(plan.run_dir, sha, path) for sha, path in plan.code.items()}
+    for sha, path in pinned.items():
+        if not os.path.exists(path):
+            found.problems.append(Problem("pinned copy of a model or of code is missing", path))
+        elif content_sha256(path) != sha:
+            found.problems.append(Problem("pinned copy of a model or of code has another SHA-256", path))
+
+
+# ---- exports ----
+
+
+def check_export(plan: Plan, node: Node, found: Verification, sample: int) -> None:
+    """The published files of a Sink, and what the Sink itself finds wrong with them."""
+    if any(phase_dataset(plan, node, p.name).sealed(0) is None for p in phases_of(node)):
+        return
+    sink = node.build()
+    if not isinstance(sink, Sink):
+        return
+    damaged = any(p.node == node.index and p.remedy == "shard" for p in found.problems)
+    try:
+        found.problems += _published_problems(plan, node, sink)
+        if not damaged:
+            for check in sink.verify(Inputs(plan, node), sample):
+                found.checks.append((node.stage, check))
+                found.problems += [Problem(p, export_folder(plan, node), node.index) for p in check.problems]
+    except CorpusflowError as e:
+        if not damaged:
+            found.problems.append(Problem(f"{node.stage}: {e.message}", export_folder(plan, node), node.index))
+
+
+def _published_problems(plan: Plan, node: Node, sink: Sink) -> Iterator[Problem]:
+    folder = export_folder(plan, node)
+    storage = storage_for(folder)
+    published = sink.publish(Inputs(plan, node))
+
+    def problem(name: str, what: str) -> Problem:
+        return Problem(f"{node.stage}: {what}", f"{folder}/{name}", node.index, remedy="export")
+
+    for name, part in sorted(published.parts.items()):
+        path = f"{folder}/{name}"
+        try:
+            if storage.stat(path).size != part.size or file_digest(storage, path) != part.digest:
+                yield problem(name, "other bytes than the part it stands for")
+        except (FileNotFoundError, NotADirectoryError):
+            yield problem(name, "missing from the export")
+    texts = {n: t.encode() for n, t in published.texts.items() if n != MANIFEST}
+    texts[MANIFEST] = manifest_bytes(node, published.texts.get(MANIFEST), plan)
+    for name, text in sorted(texts.items()):
+        try:
+            if storage.get(f"{folder}/{name}") != text:
+                yield problem(name, "another text than the Sink writes")
+        except (FileNotFoundError, NotADirectoryError):
+            yield problem(name, "missing from the export")
+    known = {*published.parts, *texts}
+    for info in storage.walk(folder):
+        if (name := os.path.relpath(info.path, folder)) not in known:
+            yield problem(name, "not a file of this export")
