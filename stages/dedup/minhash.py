@@ -42,10 +42,12 @@ from corpusflow import (
     param,
 )
 from stages.dedup import _bands, _clusters, _components, _shards, _stars, _verdicts
+from stages.dedup._members import Election
 from stages.dedup._order import KeepOrder, parse_keep
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import permutations, signatures
 from stages.kernels.shingles import CHARACTERS, DIGITS_ALIKE
+from stages.kernels.unionfind import Forest
 
 PREFIX: Final = "dedup.minhash"
 _SIGNATURE: Final = f"{PREFIX}.signature"
@@ -118,15 +120,14 @@ class NearDuplicates(Exchange):
     def _order(self) -> KeepOrder:
         return KeepOrder(parse_keep(PREFIX, self.keep, self.sources), f"{PREFIX}.length", self.sources)
 
-    def _election(self) -> _clusters.Election:
-        return _clusters.Election(
+    def _election(self) -> Election:
+        return Election(
             signature=_SIGNATURE,
             units=_UNITS,
             permutations=self.bands * self.rows,
             shingle=self.shingle,
             mode=_mode(self.unit, self.digits_alike),
             threshold=self.min_similarity,
-            verify=self.verify,
             limit=self.max_representatives,
         )
 
@@ -139,17 +140,26 @@ class NearDuplicates(Exchange):
         return {f"{PREFIX}.{f.name}": f.type for f in _clusters.VERDICT}
 
     def phases(self) -> tuple[Phase, ...]:
-        election = self._election()
+        election, verification = self._election(), _clusters.Verification(self.verify)
         bands = partial(_bands.write_bands, signature=_SIGNATURE, within=self.within, bands=self.bands, rows=self.rows)
+        edges = partial(_bands.write_edges, bands=self.bands)
+        gather = partial(_clusters.gather, election=election, verification=verification, order=self._order())
+        elect = partial(_clusters.hold_elections, election=election, verification=verification)
         return (
             Phase("bands", bands, _shards.group_count),
-            Phase("edges", partial(_bands.write_edges, bands=self.bands), partial(_bands.edge_tasks, bands=self.bands)),
+            Phase("edges", edges, partial(_bands.edge_tasks, bands=self.bands)),
             *_stars.star_phases(),
             Phase("components", _components.label, _components.label_tasks),
-            Phase("members", partial(_clusters.gather, election=election, order=self._order()), _shards.group_count),
-            Phase("elect", partial(_clusters.hold_elections, election=election), partial(_clusters.tasks, election=election)),
+            Phase("members", gather, _shards.group_count),
+            Phase("elect", elect, partial(_clusters.tasks, election=election)),
             Phase("lists", partial(_verdicts.collect, phase="elect"), _shards.group_count),
-        )  # fmt: skip
+        )
+
+    def warm(self) -> None:
+        self._election().warm()
+        forest = Forest(2)
+        forest.union(np.array([0]), np.array([1]))
+        forest.roots()
 
     def apply(self, shard: int, inputs: PhaseInputs) -> Iterator[pa.RecordBatch]:
         for rows, found in _verdicts.joined(shard, inputs, "lists", _clusters.VERDICT):

@@ -41,6 +41,9 @@ def _jaccard(hashes: Any, starts: Any, i: Any, j: Any) -> Any:
 @kernel
 def _elect(
     clusters: Any,
+    eligible: Any,
+    given: Any,
+    grow: Any,
     minima: Any,
     hashes: Any,
     starts: Any,
@@ -56,38 +59,38 @@ def _elect(
     for c in range(clusters.shape[0] - 1):
         held = 0
         for i in range(clusters[c], clusters[c + 1]):
+            if held < given:
+                kept[held] = i
+                held += 1
+                continue
+            known = min(held, eligible[i])
             best = -1
             score = 0.0
+            most = -1
+            for r in range(known):
+                near[r] = _agreement(minima, kept[r], i)
+                if near[r] > most:
+                    most = near[r]
+                    best = r
             if exact:
                 # the most alike by signature first: nearly always the first exact comparison decides
-                for r in range(held):
-                    near[r] = _agreement(minima, kept[r], i)
-                while True:
-                    at = -1
-                    for r in range(held):
-                        if near[r] >= floor and (at < 0 or near[r] > near[at]):
-                            at = r
-                    if at < 0:
+                while best >= 0:
+                    score = _jaccard(hashes, starts, kept[best], i) if most >= floor else -1.0
+                    if score < 0 or score >= threshold:
                         break
-                    near[at] = -1
-                    score = _jaccard(hashes, starts, kept[at], i)
-                    if score >= threshold:
-                        best = kept[at]
-                        break
-            else:
-                most = -1
-                for r in range(held):
-                    same = _agreement(minima, kept[r], i)
-                    if same > most:
-                        most = same
-                        best = kept[r]
-                score = most / minima.shape[1]
-                if score < threshold:
+                    near[best] = -1
+                    most = -1
                     best = -1
-            twins[i] = best
-            if best >= 0:
+                    for r in range(known):
+                        if near[r] > most:
+                            most = near[r]
+                            best = r
+            else:
+                score = most / minima.shape[1]
+            if best >= 0 and score >= threshold:
+                twins[i] = kept[best]
                 similarity[i] = score
-            elif held < kept.shape[0]:
+            elif grow and held < kept.shape[0]:
                 kept[held] = i
                 held += 1
             else:
@@ -102,6 +105,8 @@ def elect(
     *,
     sets: tuple[np.ndarray, np.ndarray] | None = None,
     limit: int = 256,
+    given: int = 0,
+    eligible: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Decide on the documents of some clusters.
 
@@ -112,10 +117,13 @@ def elect(
         sets: (hashes, starts) as from `shingles.shingle_sets`: similarity is their Jaccard index. None: it is the share of
             equal minima.
         limit: how many kept documents of a cluster are compared with; what is unlike all of them stays, too.
+        given: the first documents of each cluster are known to stay.
+        eligible: int64 array (documents,): each is held only against that many of the kept, and none is added to them. None:
+            against all kept so far.
 
     Returns:
         (twins, similarity, unheld): int64 (documents,), the document kept in this one's place or -1; float32 (documents,),
-        0 for those that stay; number of documents that stayed when the limit was reached.
+        0 for those that stay; number of documents that stayed without being compared with by later ones.
     """
     n = len(minima)
     twins = np.full(n, -1, np.int64)
@@ -125,6 +133,11 @@ def elect(
     # five standard deviations of the estimate below the threshold: 3e-7 of the true pairs are missed
     margin = 5 * (threshold * (1 - threshold) / count) ** 0.5
     floor = int(np.floor((threshold - margin) * count))
+    grow = eligible is None
+    against = np.full(n, limit, np.int64) if eligible is None else eligible
     kept, near = np.empty(limit, np.int64), np.empty(limit, np.int64)
-    unheld = _elect(clusters, minima, hashes, starts, sets is not None, threshold, floor, kept, near, twins, similarity)
+    unheld = _elect(
+        clusters, against, given, grow, minima, hashes, starts, sets is not None, threshold, floor,
+        kept, near, twins, similarity,
+    )  # fmt: skip
     return twins, similarity, int(unheld)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from corpusflow import ConfigError, check_stage
-from stages.dedup import _bands, _clusters, _shards, _stars
+from stages.dedup import _bands, _clusters, _components, _large, _shards, _stars
 from stages.dedup.minhash import MinHash, MinHashSignature
 
 _WORDS = """river gate tide stone farmer morning letter market winter bridge garden window story water answer sailor village
@@ -265,6 +265,35 @@ def test_limit_of_representatives_keeps_and_counts(dedup) -> None:
     got = dedup(MinHash(bands=50, rows=3, min_similarity=0.9, max_representatives=8), [table(rows)])
     assert all(got["kept"].to_pylist())
     assert dedup.last.counters("elect")["kept_beyond_limit"] == 22
+
+
+@pytest.mark.parametrize("representatives", [256, 8, 1])
+@pytest.mark.parametrize("verify", ["exact", "signature"])
+def test_a_cluster_larger_than_memory_is_streamed(
+    dedup, monkeypatch: pytest.MonkeyPatch, verify: str, representatives: int
+) -> None:
+    rng = random.Random(6)
+    template = make_text(rng, False, 100)
+    rows = []
+    for group in range(25):
+        body = make_text(rng, False, 80)
+        for _ in range(rng.randint(1, 25)):
+            edited = [make_text(rng, False, 1)[0] if rng.random() < 0.01 else u for u in template + body]
+            rows.append({"id": f"{group}/{len(rows)}", "text": join(edited, False)})
+    rows += [{"id": f"x/{i}", "text": join(make_text(rng, False, 50) * (1 + i % 2), False)} for i in range(40)]
+    stage = MinHash(bands=56, rows=2, min_similarity=0.8, verify=verify, max_representatives=representatives)
+    expected = columns_of(dedup(stage, [table(rows)]))
+    counted = dedup.last.counters("elect")
+    assert max(r["dedup.minhash.cluster_size"] for r in expected) > 250
+    called = []
+    hold = _large.hold
+    monkeypatch.setattr(_large, "hold", lambda *a: (called.append(1), hold(*a)))
+    monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 15)
+    monkeypatch.setattr(_components, "_FLUSH_BYTES", 1 << 15)
+    assert columns_of(dedup(stage, spread(rows, 6, seed=1), batch_rows=7)) == expected
+    assert dedup.last.counters("elect") == counted
+    assert called
+    assert (counted["kept_beyond_limit"] > 0) == (representatives < 256)
 
 
 def test_no_files_per_pair_of_tasks(dedup, rows: list[dict]) -> None:

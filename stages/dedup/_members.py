@@ -1,0 +1,116 @@
+"""Members of clusters in memory, and how they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from stages.dedup._bands import minima
+from stages.kernels.buffers import text_buffers
+from stages.kernels.elect import elect
+from stages.kernels.shingles import shingle_sets
+
+#: Words of a record before the rank: hash of the component, component.
+RANK = 2
+
+
+@dataclass(frozen=True)
+class Members:
+    """Documents of clusters.
+
+    Args:
+        records: uint64 (n, words): hash of the component, component, rank words, of which the last three are the id's hash
+            and the document's number.
+        columns: n rows.
+    """
+
+    records: np.ndarray
+    columns: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @staticmethod
+    def join(parts: Sequence[Members]) -> Members:
+        """All of them."""
+        if not parts:
+            return Members(np.zeros((0, RANK + 3), np.uint64), pa.table({}))
+        return Members(np.concatenate([p.records for p in parts]), pa.concat_tables([p.columns for p in parts]))
+
+    def take(self, at: np.ndarray) -> Members:
+        """Some of them."""
+        return Members(self.records[at], self.columns.take(pa.array(at)))
+
+    def ordered(self) -> Members:
+        """By component, best first."""
+        return self.take(np.lexsort(self.records[:, ::-1].T))
+
+    def after(self, other: np.ndarray) -> np.ndarray:
+        """Bool (n,): whether each ranks behind a record of the same component."""
+        behind = np.zeros(len(self), np.bool_)
+        equal = np.ones(len(self), np.bool_)
+        for w in range(RANK, self.records.shape[1]):
+            behind |= equal & (self.records[:, w] > other[w])
+            equal &= self.records[:, w] == other[w]
+        return behind
+
+
+@dataclass(frozen=True)
+class Election:
+    """How documents of a cluster are compared.
+
+    Args:
+        signature: column of the stored minima.
+        units: column of the number of units.
+        permutations: minima in a signature.
+        shingle: units in a shingle.
+        mode: of the units, see `shingles`.
+        threshold: least similarity of a document that goes.
+        limit: kept documents of a cluster that others are compared with.
+    """
+
+    signature: str
+    units: str
+    permutations: int
+    shingle: int
+    mode: int
+    threshold: float
+    limit: int
+
+    def columns(self, exact: bool) -> tuple[str, ...]:
+        """What it needs of a document."""
+        return (self.signature, self.units, "id", "url", *(("text",) if exact else ()))
+
+    def hold(
+        self,
+        members: Members,
+        clusters: np.ndarray,
+        exact: bool,
+        *,
+        given: int = 0,
+        eligible: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """(twins, similarity, unheld) of members in order; see `stages.kernels.elect.elect`."""
+        sets = None
+        if exact:
+            offsets, data, _ = text_buffers(members.columns.column("text").combine_chunks())
+            room = int(members.columns.column(self.units).to_numpy().sum()) + len(members)
+            sets = shingle_sets(data, offsets, self.shingle, self.mode, room)
+        signatures = minima(members.columns.column(self.signature).combine_chunks(), self.permutations)
+        return elect(
+            clusters, signatures, self.threshold, sets=sets, limit=self.limit, given=given, eligible=eligible
+        )  # fmt: skip
+
+    def warm(self) -> None:
+        """Compile what `hold` calls."""
+        table = pa.table(
+            {
+                self.signature: pa.array([bytes(2 * self.permutations)], pa.binary(2 * self.permutations)),
+                self.units: pa.array([2], pa.int32()),
+                "text": pa.array(["a b"], pa.large_string()),
+            }
+        )
+        self.hold(Members(np.zeros((1, RANK + 3), np.uint64), table), np.array([0, 1]), True)
