@@ -70,6 +70,10 @@ class Record:
         parts = [[p.label, p.size, p.digest, p.rows] for p in self.parts]
         return [self.shard, self.key, parts, self.counters, self.info]
 
+    def same_as(self, other: Record) -> bool:
+        """Whether the contents are equal, one of them fresh and the other read back (tuples come back as lists)."""
+        return fingerprint(self.content()) == fingerprint(other.content())
+
     def encode(self) -> bytes:
         """JSON with its own SHA-256 in `self`."""
         body = {
@@ -183,7 +187,7 @@ class Attempt:
             other = Record.decode(self.dataset.storage.get(path), gen)
             if other is None:
                 continue
-            if other.attempt != self.id and other.content() != record.content():
+            if other.attempt != self.id and not other.same_as(record):
                 self.dataset.note_failure(self.shard, self.id, {"nondeterminism": True, "other": other.attempt})
             return other
         raise StageError(f"no free generation for shard {self.shard} in {self.dataset.root}")
@@ -209,7 +213,7 @@ def condemn(records: Mapping[tuple[str, int], Record]) -> Iterator[None]:
 
 
 def _refuse_other_content(dataset: Dataset, old: Record, new: Record) -> None:
-    if old.content() == new.content():
+    if old.same_as(new):
         return
     drift = [
         f"{k} {v} -> {new.libraries.get(k)}" for k, v in sorted(old.libraries.items()) if new.libraries.get(k) != v
