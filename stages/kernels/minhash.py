@@ -77,7 +77,7 @@ def _signatures(
         row[:] = np.uint32(0xFFFFFFFF)
         i = offsets[d]
         end = offsets[d + 1]
-        k, i = next_units(data, i, end, mode, lookup, units, 0, BLOCK)
+        k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), BLOCK)
         total = k
         m = hash_shingles(units, k, n, wide)
         while True:

@@ -218,7 +218,7 @@ def _sets(
         starts[d] = at
         i = offsets[d]
         end = offsets[d + 1]
-        k, i = next_units(data, i, end, mode, lookup, units, 0, BLOCK)
+        k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), BLOCK)
         at += hash_shingles(units, k, n, out[at:])
         while i < end:
             for j in range(n - 1):
