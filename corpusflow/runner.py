@@ -28,6 +28,7 @@ from corpusflow.planner import Planner, at_home
 from corpusflow.preview import plain
 from corpusflow.publish import publish
 from corpusflow.rundir import RunDir
+from corpusflow.warm import warm
 from corpusflow.worker import Outcome, TaskSpec
 
 log = logging.getLogger("corpusflow")
@@ -121,7 +122,7 @@ class Runner:
         plan_path = self._store()
         self.progress.planned(self.plan, {})
         try:
-            self._warm()
+            warm(self.plan, plan_path, self._unfinished())
             executor = self._executor(plan_path)
             try:
                 for step in self.plan.steps:
@@ -180,18 +181,13 @@ class Runner:
         self._write_run_json({})
         return path
 
-    def _warm(self) -> None:
-        """Compile kernels here, once, for stages that have work left."""
-        seen = set()
+    def _unfinished(self) -> list[Node]:
+        """Nodes with work left, one per operation."""
+        by_op: dict[str, Node] = {}
         for node in self.plan.nodes:
-            if node.kind in ("wide", "source") or (node.op_fp in seen):
-                continue
-            seen.add(node.op_fp)
-            if len(self.committed(node)) < len(self.shards_of(node)):
-                started = time.monotonic()
-                node.build().warm()
-                if (took := time.monotonic() - started) > 2:
-                    log.info("compiled kernels of %s in %.1f s", node.name, took)
+            if node.kind not in ("wide", "source", "filter") and len(self.committed(node)) < len(self.shards_of(node)):
+                by_op.setdefault(node.op_fp, node)
+        return list(by_op.values())
 
     def _executor(self, plan_path: str) -> _LazyExecutor:
         return _LazyExecutor(lambda: make_executor(self.config.run, self.plan, plan_path), self)
