@@ -77,6 +77,35 @@ class Entry:
         return "\n".join(lines)
 
 
+def markdown(entries: Iterable[Entry]) -> str:
+    """The catalogue as the page stages/README.md; a test holds the page against it."""
+    lines = [
+        "# Stages",
+        "",
+        "Made by `corpusflow stages --markdown`; do not edit. A stage's name is its module path below this folder.",
+        "",
+        "| stage | kind | does |",
+        "| --- | --- | --- |",
+    ]
+    entries = list(entries)
+    lines += [f"| [{e.name}](#{e.name.replace('.', '')}) | {e.kind} | {e.summary} |" for e in entries]
+    for e in entries:
+        lines += ["", f"## {e.name}", "", e.doc]
+        if e.parameters:
+            lines += ["", "| parameter | type | default | |", "| --- | --- | --- | --- |"]
+            for p in e.parameters:
+                kind = p.type.replace("|", "\\|")
+                default = p.default.replace("|", "\\|")
+                lines.append(f"| `{p.name}` | {kind} | {f'`{default}`' if default else 'required'} | {p.doc} |")
+        if e.reads:
+            lines += ["", "Reads " + ", ".join(f"`{c}`" for c in e.reads) + "."]
+        if e.adds:
+            lines += ["", "Adds " + ", ".join(f"`{c}` ({t})" for c, t in e.adds) + "."]
+        if e.reasons:
+            lines += ["", "Drops for " + ", ".join(f"`{r}`" for r in e.reasons) + "."]
+    return "\n".join(lines) + "\n"
+
+
 def catalogue(names: Iterable[str]) -> list[Entry]:
     """The stages by name; one whose libraries are missing says so."""
     entries = []

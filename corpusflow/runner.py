@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Protocol
 
 from corpusflow.accounting import StageCount, account, add_up
+from corpusflow.card import card
 from corpusflow.commit import Dataset, Record
 from corpusflow.config import Config
 from corpusflow.errors import ConfigError, RunFailedError, StageError
@@ -364,6 +365,10 @@ class Runner:
         self.result.counts = self.counts()
         self.result.digest = run_digest(self.plan)
         self.result.warnings = warnings_of(self.result.counts)
+        if self.result.exports:
+            names = [f.rpartition("/")[2] for f in self.result.exports.values()]
+            text = card(self.plan, self.result.counts, self.result.digest, names)
+            self.run_dir.storage.replace(self.run_dir.file("exports", "README.md"), text.encode())
         self._write_run_json(
             {
                 "digest": self.result.digest,

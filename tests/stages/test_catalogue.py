@@ -1,0 +1,22 @@
+"""stages/README.md is what `corpusflow stages --markdown` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from corpusflow.catalogue import catalogue, markdown
+from corpusflow.registry import stage_names
+
+PAGE = Path(__file__).resolve().parents[2] / "stages" / "README.md"
+
+
+def test_the_page_is_current() -> None:
+    made = markdown(catalogue(stage_names()))
+    assert PAGE.read_text(encoding="utf-8") == made, "corpusflow stages --markdown > stages/README.md"
+
+
+def test_every_parameter_says_what_it_is() -> None:
+    for entry in catalogue(stage_names()):
+        assert entry.summary, entry.name
+        for parameter in entry.parameters:
+            assert parameter.doc.endswith((".", ":", ")")), f"{entry.name}.{parameter.name}: {parameter.doc!r}"
