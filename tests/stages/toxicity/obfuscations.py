@@ -67,7 +67,7 @@ def accents(term: str, r: random.Random) -> str:
 
 
 def mask(term: str, r: random.Random) -> str:
-    places = [i for i, c in enumerate(term) if c in "aeiou" and 0 < i]
+    places = [i for i, c in enumerate(term) if c in "aeiou" and i > 0]
     place = r.choice(places) if places else 1
     return term[:place] + "*" + term[place + 1 :]
 
