@@ -3,7 +3,7 @@
 Runs in an environment of datatrove's own (``pip install 'datatrove[processing,io]' spacy lxml_html_clean aiohttp``), whose
 Python is named by CORPUSFLOW_DATATROVE_PYTHON:
 
-    python datatrove_fineweb.py --warcs FOLDER --model lid.176.ftz --tokenizer tokenizer.json --work FOLDER --workers 2
+    python datatrove_fineweb.py --warcs FOLDER --model lid.176.ftz --work FOLDER --workers 2
 """
 
 from __future__ import annotations
@@ -26,10 +26,32 @@ def place_model(model: str) -> None:
     Path(target + ".completed").touch()
 
 
+def tokenizer(kept: str, work: str) -> str:
+    """A byte-level BPE of 8,000 pieces, as many as the sample tokenizer of corpusflow has, on some of what was kept."""
+    import gzip
+    import json
+
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    path = os.path.join(work, "tokenizer.json")
+    texts = []
+    for file in sorted(Path(kept).glob("*.jsonl.gz"))[:1]:
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            texts = [json.loads(line)["text"] for _, line in zip(range(50), lines, strict=False)]
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    bpe.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=8000, special_tokens=["<|endoftext|>"], initial_alphabet=alphabet)
+    )
+    bpe.save(path)
+    return path
+
+
 def main() -> None:
     """See the module's docstring."""
     parser = argparse.ArgumentParser()
-    for name in ("--warcs", "--model", "--tokenizer", "--work"):
+    for name in ("--warcs", "--model", "--work"):
         parser.add_argument(name, required=True)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
@@ -66,7 +88,7 @@ def main() -> None:
     LocalPipelineExecutor(filters, tasks=tasks, workers=args.workers, logging_dir=f"{logs}/filter").run()
     tokens = [
         JsonlReader(kept),
-        DocumentTokenizer(os.path.join(args.work, "tokens"), args.tokenizer, eos_token="<|endoftext|>"),
+        DocumentTokenizer(os.path.join(args.work, "tokens"), tokenizer(kept, args.work), eos_token="<|endoftext|>"),
     ]
     LocalPipelineExecutor(tokens, tasks=tasks, workers=args.workers, logging_dir=f"{logs}/tokens").run()
 
