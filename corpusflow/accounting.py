@@ -1,7 +1,8 @@
 """Where the documents went: per configured stage, in = kept + dropped + quarantined.
 
 Adds up the counters of commit records. Only Sources, Transforms, Filters, Exchanges and Sinks count survivors; what a Score
-quarantined between two of them is reported by the second (`lost`), so that no document is counted twice or forgotten.
+quarantined is reported by those behind it, up to the next Filter or Transform (`lost`, by the Score's folder), all saying
+the same number; the first one counts, so that no document is counted twice or forgotten.
 """
 
 from __future__ import annotations
@@ -82,19 +83,37 @@ def add_up(counters: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def account(
     plan: Plan, counters: Mapping[int, Mapping[str, Any]], advice: Mapping[int, Mapping[str, float]] | None = None
 ) -> list[StageCount]:
-    """One StageCount per configured stage, in order, all Sources first.
+    """One StageCount per entry of the config, in order, all Sources first.
 
     Args:
         counters: node index -> counters added up over shards; nodes that have not run are absent.
         advice: node index -> seconds and bytes added up.
     """
+    lost = _losses(plan, counters)
     rows: list[StageCount] = []
+    kept = 0
     for group in _groups(plan):
         if not any(n.index in counters for n in group):
             break
-        rows.append(_row(group, counters, advice or {}))
-    _settle(plan, rows, counters)
+        row = _row(group, counters, advice or {})
+        if group[0].kind == "source":
+            kept += row.kept
+        else:
+            _settle(row, group, counters, lost, kept)
+            kept = kept if group[0].kind == "sink" else row.kept
+        if row.entered != row.kept + row.all_dropped + row.all_quarantined:
+            row.exact = False
+        rows.append(row)
     return rows
+
+
+def _losses(plan: Plan, counters: Mapping[int, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Folder of a Score -> (documents it quarantined, the node that says so)."""
+    lost: dict[str, tuple[int, int]] = {}
+    for node in plan.nodes:
+        for folder, n in counters.get(node.index, {}).get("lost", {}).items():
+            lost.setdefault(folder, (n, node.index))
+    return lost
 
 
 def _groups(plan: Plan) -> list[list[Node]]:
@@ -118,7 +137,6 @@ def _row(
     group: list[Node], counters: Mapping[int, Mapping[str, Any]], advice: Mapping[int, Mapping[str, float]]
 ) -> StageCount:
     row = StageCount(group[0].stage, group[0].where, group[0].inserted)
-    counting = [n for n in group if n.kind in COUNTING and n.index in counters]
     for node in group:
         found = counters.get(node.index, {})
         noted = advice.get(node.index, {})
@@ -127,41 +145,33 @@ def _row(
         if node.kind == "score":
             row.measured += found.get("kept", 0)
             continue
+        if node.kind == "source":
+            row.entered, row.kept = found.get("in", 0), found.get("kept", 0)
         _merge(row.dropped, found.get("dropped", {}))
         _merge(row.quarantined, found.get("quarantined", {}))
         _merge(row.inapplicable, found.get("inapplicable", {}))
-    if counting:
-        row.entered = counters[counting[0].index].get("in", 0)
-        row.kept = counters[counting[-1].index].get("kept", 0)
     return row
 
 
-def _settle(plan: Plan, rows: list[StageCount], counters: Mapping[int, Mapping[str, Any]]) -> None:
-    """Give each Score the documents it quarantined, fill in stages that count nothing, and check every sum."""
-    by_name = {r.stage: r for r in rows}
-    counts_itself = {n.stage for n in plan.nodes if n.kind in COUNTING}
-    for node in plan.nodes:
-        for stage, n in counters.get(node.index, {}).get("lost", {}).items():
-            row = by_name[stage]
-            row.quarantined["not_measured"] = row.quarantined.get("not_measured", 0) + n
-            if stage == node.stage:
-                row.entered += n
-    kept = 0
-    sources = sum(1 for n in plan.nodes if n.kind == "source")
-    finals = {n.stage for n in plan.nodes if n.kind == "sink"}
-    for i, row in enumerate(rows):
-        if i < sources:
-            kept += row.kept
-        else:
-            if row.stage not in counts_itself or row.inserted:
-                row.entered = kept
-                row.kept = kept - row.all_quarantined
-            elif row.entered != kept:
-                row.exact = False
-            if row.stage not in finals:
-                kept = row.kept
-        if row.entered != row.kept + row.all_dropped + row.all_quarantined:
-            row.exact = False
+def _settle(
+    row: StageCount,
+    group: list[Node],
+    counters: Mapping[int, Mapping[str, Any]],
+    lost: Mapping[str, tuple[int, int]],
+    before: int,
+) -> None:
+    """Fill in what entered and what was kept, its Scores' losses included; `before` is what the stage before kept."""
+    counting = [n.index for n in group if n.kind in COUNTING and n.index in counters]
+    losses = [lost[n.folder] for n in group if n.folder in lost]
+    if missing := sum(n for n, _ in losses):
+        row.quarantined["not_measured"] = row.quarantined.get("not_measured", 0) + missing
+    if not counting:
+        row.entered, row.kept = before, before - missing
+        return
+    # A loss that the first of its own counting nodes reports happened before that; one that a later stage reports, after.
+    row.entered = counters[counting[0]].get("in", 0) + sum(n for n, by in losses if by == counting[0])
+    row.kept = counters[counting[-1]].get("kept", 0) - sum(n for n, by in losses if by > counting[-1])
+    row.exact = row.entered == before
 
 
 def _merge(into: dict[str, int], more: Mapping[str, int]) -> None:

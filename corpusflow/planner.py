@@ -47,9 +47,11 @@ class _State:
     text_version: int = 0
     step: int = 0
     transform_step: int = 0
-    masks: list[tuple[str, bool, int]] = field(default_factory=list)  # (mask_fp, gate, step) since the last Transform
-    gates: list[tuple[str, int]] = field(default_factory=list)  # since the base
-    scores: list[str] = field(default_factory=list)  # fingerprints, since the last Transform
+    gates: list[tuple[str, int]] = field(default_factory=list)  # (mask_fp, step), since the base
+    text_gates: list[str] = field(default_factory=list)  # mask_fp, since the last Transform
+    trail: list[str] = field(
+        default_factory=list
+    )  # of Filters (mask_fp) and Scores (fp) in order, since the last Transform
     signals: dict[str, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
 
@@ -282,7 +284,6 @@ class Planner:
         _check_columns(item, reads)
         op_fp = self._op_fp(item)
         provided = {c: nodes[i].fp for c, i in sorted(providers.items())}
-        masks = [m for m, _, _ in state.masks]
         gates = [g for g, _ in state.gates]
         survivors_only = isinstance(part, Score) and part.survivors_only
         mask_fp = fingerprint("mask", op_fp, provided) if kind == "filter" else ""
@@ -290,15 +291,15 @@ class Planner:
         if kind == "source":
             fp = op_fp
         elif kind == "wide":
-            fp = fingerprint(kind, state.lineage, [m for m, gate, _ in state.masks if gate], state.scores)
+            fp = fingerprint(kind, state.lineage, state.text_gates)
         elif kind == "score" and not survivors_only:
             fp = fingerprint(kind, op_fp, before, gates, provided)
         elif kind == "filter":
-            fp = fingerprint(kind, mask_fp, before, masks, state.scores, gates)
+            fp = fingerprint(kind, mask_fp, before, state.trail, gates)
         elif kind in ("exchange", "sink"):
-            fp = fingerprint(kind, op_fp, before, masks, state.scores, gates, provided, shard_set, self.config.seed)
+            fp = fingerprint(kind, op_fp, before, state.trail, gates, provided, shard_set, self.config.seed)
         else:
-            fp = fingerprint(kind, op_fp, before, masks, state.scores, gates, provided)
+            fp = fingerprint(kind, op_fp, before, state.trail, gates, provided)
         return Node(
             index=index,
             stage=item.stage,
@@ -387,7 +388,7 @@ def _reads_text(item: _Item, available: Mapping[str, _Item]) -> bool:
         return False
     return any(
         c == "text" or (c in available and available[c] is not item and _reads_text(available[c], available))
-        for c in part.inputs()
+        for c in (c.removesuffix(OPTIONAL) for c in part.inputs())
     )
 
 
@@ -462,17 +463,18 @@ def _advance(state: _State, node: Node) -> None:
     if node.kind == "transform":
         state.lineage = node.fp
         state.text_version += 1
-        state.masks, state.scores = [], []
+        state.trail, state.text_gates = [], []
         state.transform_step = node.step
     elif node.kind == "wide":
         state.base, state.base_fp = node.index, node.fp
         state.gates = []
     elif node.kind == "score":
-        state.scores.append(node.fp)
+        state.trail.append(node.fp)
     elif node.kind == "filter":
-        state.masks.append((node.mask_fp, node.gate, node.step))
+        state.trail.append(node.mask_fp)
         if node.gate:
             state.gates.append((node.mask_fp, node.step))
+            state.text_gates.append(node.mask_fp)
     elif node.kind == "exchange":
         state.step += 2
     elif node.kind == "sink":

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpusflow.checkpoint import NarrowView, iterate_part, read_part
 from corpusflow.commit import Dataset, Record
@@ -48,7 +49,7 @@ class Fate:
 
     Attributes:
         alive: bool array over the base's rows.
-        lost: per stage, rows quarantined since the last counting node that were alive until then.
+        lost: folder of a Score -> rows it quarantined that were alive until then, since the last Filter or Transform.
     """
 
     alive: np.ndarray
@@ -157,22 +158,24 @@ class ShardReader:
         Args:
             index: a position in the plan; its own verdict does not count.
             base: a base at or before it.
-            gates_only: leave soft filters out of it (what a Score measures).
+            gates_only: what a Score measures. Since the last Transform only gates count: neither a soft filter nor another
+                Score's quarantine may change what a Score measures, for neither is in its fingerprint.
         """
         plan = self.plan
         fate = Fate(self._documents(base))
         start, settled = plan.unsettled_from(base)
+        rewritten = max((n.index for n in plan.nodes[start:index] if n.kind == "transform"), default=-1)
         for node in plan.nodes[start:index]:
+            lenient = gates_only and node.index > rewritten
             if node.kind == "filter":
-                if (node.gate and node.index < settled) or (gates_only and not node.gate):
-                    continue
-                rows = np.flatnonzero(fate.alive).astype(np.int32)
-                fate.alive[rows[~self.verdict(node, rows, base).kept]] = False
+                if not (node.gate and node.index < settled) and (node.gate or not lenient):
+                    rows = np.flatnonzero(fate.alive).astype(np.int32)
+                    fate.alive[rows[~self.verdict(node, rows, base).kept]] = False
                 fate.lost = {}
             elif node.kind == "transform":
                 self._bury(node, base, fate)
                 fate.lost = {}
-            elif node.kind == "score":
+            elif node.kind == "score" and not lenient:
                 self._bury(node, base, fate)
         return fate
 
@@ -189,17 +192,18 @@ class ShardReader:
         return np.asarray(alive)
 
     def _bury(self, node: Node, base: int, fate: Fate) -> None:
-        """Take out the rows that a node quarantined; rows it saw under an earlier base are in no later one."""
-        if node.base != base:
-            return
+        """Take out the rows that a node quarantined."""
         record = self.record(node)
         if record is None or not record.counters.get("quarantined"):
             return
         dead = self.quarantined_rows(node, record)
+        if node.base != base:  # numbered by an earlier base
+            every = np.arange(len(fate.alive), dtype=np.int32)
+            dead = np.flatnonzero(np.isin(self.rows_at(every, base, node.base), dead))
         lost = int(fate.alive[dead].sum())
         fate.alive[dead] = False
         if lost:
-            fate.lost[node.stage] = fate.lost.get(node.stage, 0) + lost
+            fate.lost[node.folder] = fate.lost.get(node.folder, 0) + lost
 
     def quarantined_rows(self, node: Node, record: Record) -> np.ndarray:
         """Rows of the node's base that it quarantined, int32."""
@@ -285,6 +289,7 @@ class ShardReader:
             batch = self._conformed(node, batch, columns)
             if self.plan.sample is not None:
                 batch = _sampled(batch, self.plan.sample, self.plan.seed)
+            batch = _one_verdict(batch)
             if batch.num_rows:
                 yield np.arange(start, start + batch.num_rows, dtype=np.int32), batch
             start += batch.num_rows
@@ -347,6 +352,16 @@ def source_columns(plan: Plan) -> dict[str, pa.DataType]:
 def signal_providers(plan: Plan, index: int) -> dict[str, int]:
     """Signal -> the last node before position `index` that makes it."""
     return {c: n.index for n in plan.nodes[:index] if n.kind != "wide" for c in n.adds if is_signal(c)}
+
+
+def _one_verdict(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A record that is skipped is not unreadable as well: it is counted once."""
+    both = pc.and_(batch.column(SKIPPED).is_valid(), batch.column(QUARANTINE).is_valid())
+    if not pc.any(both).as_py():
+        return batch
+    i = batch.schema.get_field_index(QUARANTINE)
+    only = pc.if_else(both, pa.scalar(None, pa.string()), batch.column(QUARANTINE))
+    return batch.set_column(i, batch.schema.field(i), only)
 
 
 def _sampled(batch: pa.RecordBatch, share: float, seed: int) -> pa.RecordBatch:

@@ -29,6 +29,7 @@ from corpusflow.planner import Planner, at_home
 from corpusflow.preview import plain
 from corpusflow.publish import publish
 from corpusflow.rundir import RunDir
+from corpusflow.stage import Phase
 from corpusflow.warm import warm
 from corpusflow.worker import Outcome, TaskSpec
 
@@ -235,19 +236,25 @@ class Runner:
         return " + ".join(names) if len(names) < 4 else f"{names[0]} … {names[-1]} ({len(names)} stages)"
 
     def _phases(self, step: Step, node: Node, executor: _LazyExecutor, plan_path: str) -> None:
-        for phase in phases_of(node):
+        for i, phase in enumerate(phases_of(node)):
             dataset = phase_dataset(self.plan, node, phase.name)
-            if dataset.sealed(0) is not None:
-                continue
-            inputs = Inputs(self.plan, node)
-            total = len(inputs.shards) if phase.tasks is None else phase.tasks(inputs)
-            keys = {n: phase_key(node, phase.name, n) for n in range(total)}
-            done = dataset.records(keys)
-            todo = [TaskSpec(plan_path, step.index, n, phase.name) for n in range(total) if n not in done]
-            memory = node.build().resources.memory
-            self._tasks(f"{node.stage}: {phase.name}", todo, len(done), memory, executor)
-            records = dataset.records(keys)
-            dataset.seal(0, list(records.values()))
+            if dataset.sealed(0) is None:
+                self._phase(step, node, phase, executor, plan_path)
+            if i == 0 and node.kind == "sink":
+                self._refuse_nothing(node)  # only now is known what the Scores in front of it could not measure
+
+    def _phase(self, step: Step, node: Node, phase: Phase, executor: _LazyExecutor, plan_path: str) -> None:
+        dataset = phase_dataset(self.plan, node, phase.name)
+        inputs = Inputs(self.plan, node)
+        total = len(inputs.shards) if phase.tasks is None else phase.tasks(inputs)
+        keys = {n: phase_key(node, phase.name, n) for n in range(total)}
+        done = dataset.records(keys)
+        todo = [TaskSpec(plan_path, step.index, n, phase.name) for n in range(total) if n not in done]
+        self._tasks(f"{node.stage}: {phase.name}", todo, len(done), node.build().resources.memory, executor)
+        records = dataset.records(keys)
+        if len(records) < total:
+            raise StageError(f"{node.name}: {total - len(records)} tasks of {phase.name} ended without a record")
+        dataset.seal(0, list(records.values()))
 
     def _tasks(self, title: str, todo: list[TaskSpec], done: int, memory: int, executor: _LazyExecutor) -> None:
         """Run tasks, at most a window of them at once; a failed one is tried again."""
@@ -347,9 +354,10 @@ class Runner:
         if not before or before[-1].kept:
             return
         emptied = next((c for c in before if c.entered and not c.kept), before[0])
-        worst = max(emptied.dropped, key=lambda k: emptied.dropped[k]) if emptied.dropped else "nothing to read"
+        reasons = {**emptied.dropped, **emptied.quarantined}
+        worst = max(reasons, key=lambda k: reasons[k]) if reasons else "nothing to read"
         raise RunFailedError(
-            f"no document is left for {sink.stage}: {emptied.stage} dropped the last {emptied.all_dropped} (most often: {worst})",
+            f"no document is left for {sink.stage}: the last {emptied.entered} ended at {emptied.stage} (most often: {worst})",
             hint=f"corpusflow inspect {self.run_dir.path} --stage {emptied.stage}  shows them",
         )
 

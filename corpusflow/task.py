@@ -60,7 +60,14 @@ class TaskResult:
 
 
 class _Flow:
-    """A batch on its way through the stages: documents, row numbers, signals in flight, what soft filters dropped."""
+    """A batch on its way through the stages.
+
+    Attributes:
+        rows: int32 array, their numbers in `base`.
+        documents: document columns, one row per row.
+        signals: node -> the columns it measured on these rows, null where it did not.
+        dropped: bool array: rows that soft filters dropped or a Score quarantined. Scores measure them all the same.
+    """
 
     def __init__(self, rows: np.ndarray, base: int, documents: pa.RecordBatch | None) -> None:
         self.rows = rows
@@ -287,7 +294,6 @@ class _Stream:
             for n in self.plan.nodes[first : last + 1]
             if n.step <= step.index and n.kind in ("transform", "score", "filter", "wide")
         ]
-        self.lost: dict[str, int] = {}
         self.stages: dict[int, Stage] = {}
 
     def _start(self, pending: list[Node]) -> int:
@@ -304,14 +310,14 @@ class _Stream:
             self._open()
             for flow in self._flows():
                 self._through(flow)
+            for index in sorted(self.outputs):
+                output = self.outputs[index]
+                self._finish(output)
+                output.commit(self.reader)
         except BaseException:
             for output in self.outputs.values():
                 output.abort()
             raise
-        for index in sorted(self.outputs):
-            output = self.outputs[index]
-            self._finish(output)
-            output.commit(self.reader)
 
     def _open(self) -> None:
         for output in self.outputs.values():
@@ -433,19 +439,12 @@ class _Stream:
             flow.dropped |= ~verdict.kept
 
     def _bury(self, node: Node, flow: _Flow) -> None:
-        """Rows that a committed stage quarantined go no further."""
+        """Rows that a committed Score quarantined survive no further."""
         record = self.reader.record(node)
         if record is None or not record.counters.get("quarantined"):
             return
         dead = self.reader.quarantined_rows(node, record)
-        mask = ~np.isin(flow.rows_at(self.reader, node.base), dead)
-        self._lose(node, flow, ~mask)
-        flow.keep(mask)
-
-    def _lose(self, node: Node, flow: _Flow, dead: np.ndarray) -> None:
-        n = int((dead & ~flow.dropped).sum())
-        if n and node.kind == "score":
-            self.lost[node.stage] = self.lost.get(node.stage, 0) + n
+        flow.dropped |= np.isin(flow.rows_at(self.reader, node.base), dead)
 
     def _batch(self, node: Node, flow: _Flow) -> pa.RecordBatch:
         """The columns a stage reads, and nothing else."""
@@ -455,36 +454,46 @@ class _Stream:
         arrays = [signals[c] if c in signals else flow.documents.column(c) for c in node.reads]
         return pa.RecordBatch.from_arrays(arrays, names=list(node.reads))
 
-    def _call(self, node: Node, flow: _Flow, run: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.RecordBatch:
-        """Run a stage on the flow; rows it cannot process leave the flow. Returns its columns for the rows that stay."""
+    def _call(
+        self, node: Node, flow: _Flow, run: Callable[[pa.RecordBatch], pa.RecordBatch], wanted: np.ndarray | None = None
+    ) -> tuple[pa.RecordBatch, np.ndarray]:
+        """Run a stage on the flow, or on the rows set in `wanted`.
+
+        Returns:
+            its columns for the rows it could process; and which rows of the flow those are, a bool array.
+        """
         output = self.outputs.get(node.index)
         started = time.perf_counter()
         batch = self._batch(node, flow)
+        done = np.ones(len(flow.rows), np.bool_)
+        if wanted is not None and not wanted.all():
+            batch, done = batch.filter(pa.array(wanted)), wanted.copy()
         made = isolated(node, run, batch)
-        if made.num_rows != len(flow.rows):
+        if made.num_rows != batch.num_rows:
             raise StageError(
-                f"{node.name} returned {made.num_rows} rows for {len(flow.rows)}", hint="rows leave by rules only"
+                f"{node.name} returned {made.num_rows} rows for {batch.num_rows}", hint="rows leave by rules only"
             )
         require_columns(node.name, made.schema, node.arrow_adds())
         if output is not None:
-            output.add("in", len(flow.rows))
+            output.add("in", batch.num_rows)
             output.bytes += batch.nbytes
         if QUARANTINE in made.schema.names:
             why = made.column(QUARANTINE)
             if why.null_count < made.num_rows:
-                mask = why.is_null().to_numpy(zero_copy_only=False)
+                bad = why.is_valid().to_numpy(zero_copy_only=False)
+                refused = np.flatnonzero(done)[bad]
                 if output is not None:
-                    for i in np.flatnonzero(~mask):
-                        output.quarantine(int(flow.rows_at(self.reader, node.base)[i]), str(why[int(i)].as_py()))
+                    rows = flow.rows_at(self.reader, node.base)[refused]
+                    for row, reason in zip(rows.tolist(), why.drop_null().to_pylist(), strict=True):
+                        output.quarantine(row, reason)
                     output.check_broken()
-                self._lose(node, flow, ~mask)
-                made = made.filter(pa.array(mask))
-                flow.keep(mask)
+                made = made.filter(pa.array(~bad))
+                done[refused] = False
             made = made.select([c for c in made.schema.names if c != QUARANTINE])
         if output is not None:
             output.add("kept", made.num_rows)
             output.seconds += time.perf_counter() - started
-        return made
+        return made, done
 
     def _stage(self, node: Node) -> Stage:
         output = self.outputs.get(node.index)
@@ -498,23 +507,28 @@ class _Stream:
         stage = self._stage(node)
         if not isinstance(stage, Score):
             raise StageError(f"{node.name} is not a Score")
-        if node.survivors_only:
-            flow.keep(~flow.dropped)
-            if not len(flow.rows):
-                return
-        made = self._call(node, flow, stage.score)
+        wanted = ~flow.dropped if node.survivors_only else np.ones(len(flow.rows), np.bool_)
+        if not wanted.any():
+            flow.signals[node.index] = {c: pa.nulls(len(flow.rows), t) for c, t in node.arrow_adds().items()}
+            return
+        made, done = self._call(node, flow, stage.score, wanted)
         self.result.measured += made.num_rows
-        self._write_signals(node, flow, made)
+        self._write_signals(node, flow, made, done)
+        flow.dropped |= wanted & ~done
 
-    def _write_signals(self, node: Node, flow: _Flow, made: pa.RecordBatch) -> None:
+    def _write_signals(self, node: Node, flow: _Flow, made: pa.RecordBatch, done: np.ndarray) -> None:
+        """Put a stage's signals in its part, and in the flow: null on the rows it has none for."""
         signals = {c: made.column(c) for c in node.adds if is_signal(c)}
         if not signals:
             return
-        flow.signals[node.index] = signals
         output = self.outputs.get(node.index)
         if output is not None and output.writer is not None:
-            rows = pa.array(flow.rows_at(self.reader, node.base), pa.int32())
+            rows = pa.array(flow.rows_at(self.reader, node.base)[done], pa.int32())
             output.writer.write(pa.RecordBatch.from_arrays([rows, *signals.values()], names=[ROW, *signals]))
+        if not done.all():
+            at = pa.array(np.cumsum(done) - 1, pa.int64(), mask=~done)
+            signals = {c: a.take(at) for c, a in signals.items()}
+        flow.signals[node.index] = signals
 
     def _transform(self, node: Node, flow: _Flow) -> None:
         stage = self._stage(node)
@@ -523,20 +537,15 @@ class _Stream:
         flow.keep(~flow.dropped)
         if not len(flow.rows):
             return
-        made = self._call(node, flow, stage.transform)
-        self._write_signals(node, flow, made)
+        made, done = self._call(node, flow, stage.transform)
+        flow.keep(done)
+        self._write_signals(node, flow, made, np.ones(made.num_rows, np.bool_))
         documents = flow.documents
         if documents is None:
             raise StageError(f"{node.name} needs documents that this pass does not read")
         columns = {c: documents.column(c) for c in documents.schema.names if c not in node.removes}
         columns.update({c: made.column(c) for c in node.adds if not is_signal(c)})
         flow.documents = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        output = self.outputs.get(node.index)
-        if output is not None and self.lost:
-            lost = output.counters.setdefault("lost", {})
-            for stage_name, n in self.lost.items():
-                lost[stage_name] = lost.get(stage_name, 0) + n
-        self.lost = {}
 
     def _wide(self, node: Node, flow: _Flow) -> None:
         output = self.outputs.get(node.index)
@@ -564,6 +573,22 @@ class _Stream:
         node = output.node
         if node.kind == "source":
             output.bytes = self.reader.shard.length
+        elif (
+            node.kind == "transform"
+            and self._after_losses(node)
+            and (lost := self.reader.fate(node.index, node.base).lost)
+        ):
+            output.counters["lost"] = lost
+
+    def _after_losses(self, node: Node) -> bool:
+        """Whether a Score quarantined something since the last Filter or Transform before `node`."""
+        for before in reversed(self.plan.nodes[: node.index]):
+            if before.kind in ("filter", "transform"):
+                return False
+            record = self.reader.record(before) if before.kind == "score" else None
+            if record is not None and record.counters.get("quarantined"):
+                return True
+        return False
 
 
 def isolated(node: Node, run: Callable[[pa.RecordBatch], pa.RecordBatch], batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -582,7 +607,9 @@ def isolated(node: Node, run: Callable[[pa.RecordBatch], pa.RecordBatch], batch:
         if isinstance(e, (KeyboardInterrupt, SystemExit, GeneratorExit)):
             raise
         if batch.num_rows <= 1:
-            why = f"{type(e).__name__}: {e}"
+            why = f"{type(e).__name__}: {e}".encode(
+                errors="backslashreplace"
+            ).decode()  # lone surrogates are not storable
             columns = {c: pa.nulls(batch.num_rows, t) for c, t in node.arrow_adds().items()}
             columns[QUARANTINE] = pa.array([why] * batch.num_rows, pa.string())
             return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

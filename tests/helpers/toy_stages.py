@@ -38,6 +38,7 @@ from corpusflow import (
 )
 
 TEXT = {"text": pa.large_string()}
+Threshold = int | str | tuple[str, ...] | dict[str, int | None] | None
 
 
 # ---- what each stage does to one document ----
@@ -208,7 +209,7 @@ class Keep(Filter):
 
     column: str = param(doc="Column.")
     op: str = param(doc="Operator.")
-    value: int | str | tuple[str, ...] | dict[str, int | None] | None = param(None, doc="Threshold.")
+    value: Threshold = param(None, doc="Threshold.")  # noqa: RUF009 - frozen
     per: str | None = param(None, doc="Denominator.")
     by: str | None = param(None, doc="Picks from a table.")
     reason: str = param("toy_reason", doc="Drop reason.")

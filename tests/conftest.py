@@ -1,0 +1,23 @@
+"""What all tests share: helper modules in tests/helpers, and a folder on the fastest disk there is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).with_name("helpers")))
+
+
+@pytest.fixture(scope="session")
+def quick_root() -> Iterator[Path]:
+    """A session's folder in memory where the machine has one: tiny runs spend their time in fsync otherwise."""
+    shm = Path("/dev/shm")
+    root = Path(tempfile.mkdtemp(prefix="corpusflow-", dir=shm if os.access(shm, os.W_OK) else None))
+    yield root
+    shutil.rmtree(root, ignore_errors=True)
