@@ -13,9 +13,19 @@ import numpy as np
 
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.jit import inlined, kernel
-from stages.kernels.phrases import JAVASCRIPT, LOREM_IPSUM, PHRASE_LETTERS, POLICY, phrases_at
+from stages.kernels.phrases import JAVASCRIPT, LOREM_IPSUM, POLICY, find_phrases
 from stages.kernels.sentences import count_sentences
-from stages.kernels.unicode_classes import CLOSING, DIGIT, PUNCTUATION, SPACE, TERMINAL, Unicode, decode, unicode_tables
+from stages.kernels.unicode_classes import (
+    CLOSING,
+    DIGIT,
+    PUNCTUATION,
+    SPACE,
+    TERMINAL,
+    Unicode,
+    decode,
+    previous,
+    unicode_tables,
+)
 
 #: What happens to a line; the number is its place in the counts.
 KEPT, LONG_WORD, UNFINISHED, SHORT, LOREM, SCRIPT, CURLY, POLICIES, SENTENCES = 0, 1, 2, 3, 4, 5, 6, 7, 8
@@ -52,41 +62,41 @@ def _is_break(cp: Any) -> Any:
 
 
 @inlined
-def _starts_with(data: Any, i: Any, end: Any, pattern: Any) -> Any:
+def _starts_with(text: Any, i: Any, end: Any, pattern: Any) -> Any:
     if i + pattern.shape[0] > end:
         return False
     k = 0
-    while k < pattern.shape[0] and data[i + k] == pattern[k]:
+    while k < pattern.shape[0] and text[i + k] == pattern[k]:
         k += 1
     return k == pattern.shape[0]
 
 
 @kernel
-def _citation_end(data: Any, i: Any, end: Any, unicode: Any) -> Any:
+def _citation_end(text: Any, i: Any, end: Any, unicode: Any) -> Any:
     """Where the citation that begins with the bracket at `i` ends; `i` itself if there is none: [12] [] [edit] …"""
     k = i + 1
-    if _starts_with(data, k, end, _EDIT):
+    if _starts_with(text, k, end, _EDIT):
         return k + _EDIT.shape[0]
-    if _starts_with(data, k, end, _NEEDED):
+    if _starts_with(text, k, end, _NEEDED):
         return k + _NEEDED.shape[0]
     while k < end:
-        if data[k] == _SHUT:
+        if text[k] == _SHUT:
             return k + 1
-        cp, k = decode(data, k, end)
+        cp, k = decode(text, k, end)
         if not unicode.flags[unicode.classes[cp]] & DIGIT:
             break
     return i
 
 
 @kernel
-def _clean_line(data: Any, start: Any, end: Any, unicode: Any, rules: Any, out: Any, at: Any) -> Any:
+def _clean_line(text: Any, unicode: Any, rules: Any, out: Any, at: Any) -> Any:
     """Write the stripped line without its citations to `out` from `at`; returns (end, words, characters of the longest)."""
     stop = begin = np.int64(-1)
     words = longest = chars = 0
-    i = start
-    while i < end:
+    i = 0
+    while i < text.shape[0]:
         before = i
-        cp, i = decode(data, i, end)
+        cp, i = decode(text, i, text.shape[0])
         if unicode.flags[unicode.classes[cp]] & SPACE:
             chars = 0
             continue
@@ -99,27 +109,25 @@ def _clean_line(data: Any, start: Any, end: Any, unicode: Any, rules: Any, out: 
         return at, 0, 0
     i = begin
     while i < stop:
-        if rules.citations and data[i] == _OPEN:
-            after = _citation_end(data, i, stop, unicode)
+        if rules.citations and text[i] == _OPEN:
+            after = _citation_end(text, i, stop, unicode)
             if after > i:
                 i = after
                 continue
-        out[at] = data[i]
+        out[at] = text[i]
         at += 1
         i += 1
     return at, words, longest
 
 
 @kernel
-def _is_finished(out: Any, start: Any, end: Any, unicode: Any, end_marks: Any) -> Any:
+def _is_finished(line: Any, unicode: Any, end_marks: Any) -> Any:
     """Whether the line ends in a terminal mark and not in `...`."""
-    if start == end:
+    end = line.shape[0]
+    if end == 0:
         return False
-    i = end - 1
-    while i > start and out[i] & 0xC0 == 0x80:
-        i -= 1
-    last, _ = decode(out, i, end)
-    if last == _STOP and end - start >= 3 and out[end - 2] == _STOP and out[end - 3] == _STOP:
+    last, _ = decode(line, previous(line, 0, end), end)
+    if last == _STOP and end >= 3 and line[end - 2] == _STOP and line[end - 3] == _STOP:
         return False
     if end_marks == CODE or end_marks == DATATROVE:  # noqa: SIM109
         plain = last == 0x2E or last == 0x3F or last == 0x21 or last == 0x22  # . ? ! "
@@ -130,20 +138,18 @@ def _is_finished(out: Any, start: Any, end: Any, unicode: Any, end_marks: Any) -
 
 
 @kernel
-def _judge(out: Any, start: Any, end: Any, words: Any, longest: Any, unicode: Any, rules: Any) -> Any:
-    """What happens to the cleaned line ``out[start:end]``."""
+def _judge(line: Any, words: Any, longest: Any, unicode: Any, rules: Any) -> Any:
+    """What happens to a cleaned line."""
     if longest > rules.max_word_chars:
         return LONG_WORD
-    if rules.end_marks >= 0 and not _is_finished(out, start, end, unicode, rules.end_marks):
+    if rules.end_marks >= 0 and not _is_finished(line, unicode, rules.end_marks):
         return UNFINISHED
     if words < rules.min_words:
         return SHORT
-    phrases = 0
+    phrases = find_phrases(line)
     curly = False
-    for i in range(start, end):
-        curly |= out[i] == _CURLY
-        if PHRASE_LETTERS[out[i]]:
-            phrases |= phrases_at(out, i, start, end)
+    for i in range(line.shape[0]):
+        curly |= line[i] == _CURLY
     if phrases & LOREM_IPSUM:
         return LOREM
     if rules.javascript and phrases & JAVASCRIPT:
@@ -156,34 +162,35 @@ def _judge(out: Any, start: Any, end: Any, words: Any, longest: Any, unicode: An
 
 
 @kernel
-def clean_document(data: Any, start: Any, end: Any, unicode: Any, rules: Any, out: Any, at: Any, counts: Any) -> Any:
-    """Clean ``data[start:end]`` into `out` from `at`, never more bytes than come in; returns where the result ends.
+def clean_document(text: Any, unicode: Any, rules: Any, out: Any, written: Any, at: Any, counts: Any) -> Any:
+    """Clean a document (uint8, UTF-8) into `out` from `at`, never more bytes than come in; returns where the result ends.
 
     Lines with placeholder text or a curly bracket stay, so that a run without those rules keeps them.
 
     Args:
         rules: LineRules.
+        written: `out`, read-only: what is measured has the type that text has, so that nothing is compiled twice.
         counts: int64, written, ordered as COUNTED.
     """
     counts[:] = 0
     begin = at
-    i = start
+    i, end = 0, text.shape[0]
     while i < end:
         line = stop = i
         while i < end:
             stop = i
-            cp, i = decode(data, i, end)
+            cp, i = decode(text, i, end)
             if _is_break(cp):
                 break
             stop = i
-        if i < end and data[i - 1] == _RETURN and data[i] == _NEWLINE:
+        if i < end and text[i - 1] == _RETURN and text[i] == _NEWLINE:
             i += 1
         room = at + 1 if at > begin else at
-        finish, words, longest = _clean_line(data, line, stop, unicode, rules, out, room)
-        verdict = _judge(out, room, finish, words, longest, unicode, rules)
+        finish, words, longest = _clean_line(text[line:stop], unicode, rules, out, room)
+        verdict = _judge(written[room:finish], words, longest, unicode, rules)
         counts[verdict] += 1
         if verdict == KEPT or verdict == LOREM or verdict == CURLY:  # noqa: SIM109
-            ended, cut = count_sentences(out, room, finish, unicode)
+            ended, cut = count_sentences(written[room:finish], unicode)
             counts[SENTENCES] += ended + cut
             if room > at:
                 out[at] = _NEWLINE
@@ -193,14 +200,23 @@ def clean_document(data: Any, start: Any, end: Any, unicode: Any, rules: Any, ou
 
 @kernel
 def _clean(
-    offsets: Any, data: Any, apply: Any, unicode: Any, rules: Any, out: Any, out_offsets: Any, counts: Any, totals: Any
+    offsets: Any,
+    data: Any,
+    apply: Any,
+    unicode: Any,
+    rules: Any,
+    out: Any,
+    written: Any,
+    out_offsets: Any,
+    counts: Any,
+    totals: Any,
 ) -> None:
     at = np.int64(0)
     for d in range(apply.shape[0]):
         out_offsets[d] = at
         start, end = offsets[d], offsets[d + 1]
         if apply[d]:
-            at = clean_document(data, start, end, unicode, rules, out, at, counts)
+            at = clean_document(data[start:end], unicode, rules, out, written, at, counts)
             for k in range(counts.shape[0]):
                 totals[k, d] = counts[k]
         else:
@@ -227,5 +243,7 @@ def clean_lines(text: TextBuffers, apply: np.ndarray, rules: LineRules) -> tuple
     totals = np.zeros((len(COUNTED), n), np.int32)
     counts = np.zeros(len(COUNTED), np.int64)
     unicode: Unicode = unicode_tables()
-    _clean(text.offsets, text.data, apply & text.valid, unicode, rules, out, out_offsets, counts, totals)
+    written = out.view()
+    written.flags.writeable = False
+    _clean(text.offsets, text.data, apply & text.valid, unicode, rules, out, written, out_offsets, counts, totals)
     return out_offsets, out, totals

@@ -44,17 +44,17 @@ def make_character_scratch() -> CharacterScratch:
 
 
 @kernel
-def count_characters(data: Any, start: Any, end: Any, unicode: Any, scratch: Any, out: Any) -> None:
-    """Counts of the document ``data[start:end]`` into `out`, int64, ordered as COUNTED.
+def count_characters(text: Any, unicode: Any, scratch: Any, out: Any) -> None:
+    """Counts of a document (uint8, UTF-8) into `out`, int64, ordered as COUNTED.
 
     `hashes` are ``#``; `ellipses` are ``…`` and non-overlapping ``...``; `curly_brackets` are ``{``.
     """
     scratch.ascii[:] = 0
     scratch.classes[:] = 0
     ellipses = dots = 0
-    i = start
+    i, end = 0, text.shape[0]
     while i < end:
-        b = data[i]
+        b = text[i]
         if b < 0x80:
             scratch.ascii[b] += 1
             i += 1
@@ -66,7 +66,7 @@ def count_characters(data: Any, start: Any, end: Any, unicode: Any, scratch: Any
             else:
                 dots = 0
         else:
-            cp, i = decode(data, i, end)
+            cp, i = decode(text, i, end)
             scratch.classes[unicode.classes[cp]] += 1
             dots = 0
             if cp == _ELLIPSIS:

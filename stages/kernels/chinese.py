@@ -53,9 +53,10 @@ def _count(offsets: Any, data: Any, apply: Any, unicode: Any, table: Any, out: A
             continue
         rare = simplified = traditional = sentence = separators = in_line = 0
         ended = False
-        i, end = offsets[d], offsets[d + 1]
-        while i < end:
-            cp, i = decode(data, i, end)
+        text = data[offsets[d] : offsets[d + 1]]
+        i = 0
+        while i < text.shape[0]:
+            cp, i = decode(text, i, text.shape[0])
             flags = unicode.flags[unicode.classes[cp]]
             bits = table[cp] if cp < table.shape[0] else 0
             separators += (bits & SEPARATOR) != 0

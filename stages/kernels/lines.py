@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from stages.kernels.jit import inlined, kernel
-from stages.kernels.phrases import JAVASCRIPT, LOREM_IPSUM, PHRASE_LETTERS, POLICY, phrases_at
-from stages.kernels.unicode_classes import CLOSING, SPACE, TERMINAL, decode
+from stages.kernels.phrases import JAVASCRIPT, LOREM_IPSUM, POLICY, find_phrases, may_hold_phrases
+from stages.kernels.unicode_classes import CLOSING, SPACE, TERMINAL, decode, previous
 from stages.kernels.words import mix
 
 #: What `measure_lines` counts, by position in its result.
@@ -40,6 +40,20 @@ def make_line_scratch(lines: int) -> LineScratch:
     """Room for documents of up to `lines` lines."""
     size = 1 << max(4, (2 * lines - 1).bit_length())
     return LineScratch(np.empty(size, np.uint64), np.empty(size, np.uint64))
+
+
+_ONES: Final = np.uint64(0x0101010101010101)
+_HIGHS: Final = np.uint64(0x8080808080808080)
+_NEWLINES: Final = np.uint64(0x0A0A0A0A0A0A0A0A)
+
+
+@inlined
+def load8(text: Any, i: Any) -> Any:
+    """Eight bytes as a little-endian uint64; one instruction once compiled."""
+    word = np.uint64(0)
+    for k in range(8):
+        word |= np.uint64(text[i + k]) << np.uint64(8 * k)
+    return word
 
 
 @inlined
@@ -86,72 +100,52 @@ def _insert(table: Any, mask: Any, key: Any) -> Any:
 
 
 @kernel
-def measure_lines(data: Any, start: Any, end: Any, unicode: Any, scratch: Any, out: Any) -> None:
-    """Counts of the document ``data[start:end]`` into `out`, int64, ordered as COUNTED.
+def measure_lines(text: Any, newlines: Any, unicode: Any, scratch: Any, out: Any) -> None:
+    """Counts of a document (uint8, UTF-8) into `out`, int64, ordered as COUNTED.
 
     Repeats count from the second copy on. A paragraph is a run of lines without a blank one between them.
 
     Args:
+        newlines: line feeds in the document.
         scratch: room for all lines of the document, see `make_line_scratch`.
     """
     out[:] = 0
-    if start == end:
-        return
-    mask = _table_size(data, start, end) - 1
+    end = text.shape[0]
+    size = 16
+    while size < 2 * newlines + 2:
+        size *= 2
+    mask = size - 1
     scratch.lines[: mask + 1] = np.uint64(0)
     scratch.paragraphs[: mask + 1] = np.uint64(0)
+    has_phrases = may_hold_phrases(text)
     paragraph_hash = _SEED
     paragraph_chars = 0
-    i = start
+    i = 0
     while i <= end:
-        # One line: i moves behind its newline (or behind the end of the document).
-        line_start = i
-        h = kept_hash = _SEED
-        chars = kept_chars = dots = phrases = 0
-        first = np.int64(-1)
-        bullet = ended = ellipsis = False
-        while i < end:
-            b = data[i]
-            if b == _NEWLINE:
-                break
-            if PHRASE_LETTERS[b]:
-                phrases |= phrases_at(data, i, line_start, end)  # no phrase holds a newline
-            cp, i = decode(data, i, end)
-            flags = unicode.flags[unicode.classes[cp]]
-            if flags & SPACE:
-                if chars:
-                    bullet |= chars == 1 and _is_dash_bullet(first)
-                    h = mix(h, cp)
-                    chars += 1
-                continue
-            if chars == 0:
-                first = cp
-                bullet = is_bullet(cp)
-            h = mix(h, cp)
-            chars += 1
-            kept_hash, kept_chars = h, chars
-            dots = dots + 1 if cp == _STOP else 0
-            ellipsis = cp == _ELLIPSIS or dots >= 3
-            ended = (flags & TERMINAL) != 0 or (ended and (flags & CLOSING) != 0)
-        i += 1
-        if kept_chars:
-            line = kept_hash | np.uint64(1)
+        line_end = find_newline(text, i)
+        begin, stop = strip(text[i:line_end], unicode)
+        line = text[i + begin : i + stop]
+        i = line_end + 1
+        if line.shape[0]:
+            key, chars = hash_bytes(line)
             out[0] += 1
-            out[1] += kept_chars
-            out[2] = max(out[2], kept_chars)
-            out[3] += kept_chars <= SHORT_LINE
-            out[4] += bullet
-            out[5] += ellipsis
-            out[6] += ended
-            if _insert(scratch.lines, mask, line):
+            out[1] += chars
+            out[2] = max(out[2], chars)
+            out[3] += chars <= SHORT_LINE
+            out[4] += _starts_with_bullet(line, unicode)
+            out[5] += _ends_with_ellipsis(line)
+            out[6] += _ends_terminal(line, unicode)
+            if _insert(scratch.lines, mask, key):
                 out[7] += 1
-                out[8] += kept_chars
-            out[12] += (phrases & JAVASCRIPT) != 0
-            out[13] += (phrases & POLICY) != 0
-            out[14] += (phrases & LOREM_IPSUM) != 0
-            paragraph_hash = mix(paragraph_hash, line)
-            paragraph_chars += kept_chars
-        if paragraph_chars and (kept_chars == 0 or i > end):
+                out[8] += chars
+            if has_phrases:
+                phrases = find_phrases(line)
+                out[12] += (phrases & JAVASCRIPT) != 0
+                out[13] += (phrases & POLICY) != 0
+                out[14] += (phrases & LOREM_IPSUM) != 0
+            paragraph_hash = mix(paragraph_hash, key)
+            paragraph_chars += chars
+        if paragraph_chars and (line.shape[0] == 0 or i > end):
             out[9] += 1
             if _insert(scratch.paragraphs, mask, paragraph_hash | np.uint64(1)):
                 out[10] += 1
@@ -161,12 +155,85 @@ def measure_lines(data: Any, start: Any, end: Any, unicode: Any, scratch: Any, o
 
 
 @kernel
-def _table_size(data: Any, start: Any, end: Any) -> Any:
-    """Slots that the lines of ``data[start:end]`` can need."""
-    most = 1
-    for i in range(start, end):
-        most += data[i] == _NEWLINE
-    size = 16
-    while size < 2 * most:
-        size *= 2
-    return size
+def find_newline(text: Any, i: Any) -> Any:
+    """Position of the next line feed from `i`, or the end; eight bytes at a time."""
+    end = text.shape[0]
+    while i + 8 <= end:
+        differs = load8(text, i) ^ _NEWLINES
+        if (differs - _ONES) & ~differs & _HIGHS:  # a byte of it is 0
+            break
+        i += 8
+    while i < end and text[i] != _NEWLINE:
+        i += 1
+    return i
+
+
+@kernel
+def strip(text: Any, unicode: Any) -> Any:
+    """Where `text` (uint8) without the white space at its ends begins and ends."""
+    start, end = 0, text.shape[0]
+    while start < end:
+        cp, after = decode(text, start, end)
+        if not unicode.flags[unicode.classes[cp]] & SPACE:
+            break
+        start = after
+    while end > start:
+        before = previous(text, start, end)
+        cp, _ = decode(text, before, end)
+        if not unicode.flags[unicode.classes[cp]] & SPACE:
+            break
+        end = before
+    return start, end
+
+
+@kernel
+def hash_bytes(text: Any) -> Any:
+    """(uint64 hash, never 0; code points) of `text` (uint8), eight bytes at a time: the loads below become one."""
+    h = _SEED
+    chars = end = text.shape[0]
+    i = 0
+    while i + 8 <= end:
+        word = load8(text, i)
+        h = mix(h, word)
+        continues = (word >> np.uint64(7)) & ~(word >> np.uint64(6)) & _ONES  # a 1 for every byte 10xxxxxx
+        chars -= np.int64((continues * _ONES) >> np.uint64(56))
+        i += 8
+    word = np.uint64(end)
+    while i < end:
+        word = (word << np.uint64(8)) | np.uint64(text[i])
+        chars -= (text[i] & 0xC0) == 0x80
+        i += 1
+    return mix(h, word) | np.uint64(1), chars
+
+
+@kernel
+def _starts_with_bullet(line: Any, unicode: Any) -> Any:
+    cp, after = decode(line, 0, line.shape[0])
+    if _is_dash_bullet(cp) and after < line.shape[0]:
+        cp, _ = decode(line, after, line.shape[0])
+        return (unicode.flags[unicode.classes[cp]] & SPACE) != 0
+    return is_bullet(cp)
+
+
+@kernel
+def _ends_with_ellipsis(line: Any) -> Any:
+    end = line.shape[0]
+    if end < 3:
+        return False
+    if line[end - 1] == _STOP:
+        return line[end - 2] == _STOP and line[end - 3] == _STOP
+    cp, _ = decode(line, previous(line, 0, end), end)
+    return cp == _ELLIPSIS
+
+
+@kernel
+def _ends_terminal(line: Any, unicode: Any) -> Any:
+    end = line.shape[0]
+    while end > 0:
+        before = previous(line, 0, end)
+        cp, _ = decode(line, before, end)
+        flags = unicode.flags[unicode.classes[cp]]
+        if not flags & CLOSING:
+            return (flags & TERMINAL) != 0
+        end = before
+    return False

@@ -55,24 +55,37 @@ def make_scratch(words: int) -> Scratch:
     )
 
 
-@inlined
-def log2(x: Any) -> Any:
-    """log2 of a positive float from IEEE additions, multiplications and one division: the C library's last bit varies by CPU."""
-    exponent = 0.0
+def _log2(x: float) -> float:
+    """log2 of a float >= 1 from IEEE additions, multiplications and divisions: the C library's last bit varies by CPU."""
+    exponent = 0
     while x >= 2.0:
         x *= 0.5
-        exponent += 1.0
-    while x < 1.0:
-        x *= 2.0
-        exponent -= 1.0
+        exponent += 1
     z = (x - 1.0) / (x + 1.0)
-    square = z * z
-    term = z
-    total = 0.0
-    for k in range(1, 40, 2):
-        total += term / k
-        term *= square
+    total, power = 0.0, z
+    for k in range(1, 60, 2):
+        total += power / k
+        power *= z * z
     return exponent + 2.8853900817779268 * total  # 2 / ln 2
+
+
+_log2_compiled: Final = kernel(_log2)
+
+
+def _table() -> np.ndarray:
+    table = np.array([0.0] + [_log2(float(n)) for n in range(1, 2048)])
+    table.flags.writeable = False
+    return table
+
+
+#: float64 (2048,): log2 of small counts, which nearly all are.
+_LOG2: Final = _table()
+
+
+@inlined
+def log2(n: Any) -> Any:
+    """log2 of an integer >= 1, the same bits on every machine."""
+    return _LOG2[n] if n < _LOG2.shape[0] else _log2_compiled(np.float64(n))
 
 
 @kernel
@@ -97,16 +110,18 @@ def _number(m: Any, order: Any, hashes: Any, scratch: Any) -> Any:
             left, right = np.uint64(scratch.number[j]), np.uint64(scratch.number[j + 1])
             key = ((left << np.uint64(32)) | right) + np.uint64(1)
         slot = np.int64((key * _PRIME) >> shift)
-        while scratch.keys[slot] != np.uint64(0) and scratch.keys[slot] != key:
+        found = scratch.keys[slot]
+        while found != np.uint64(0) and found != key:
             slot = (slot + 1) & (size - 1)
-        if scratch.keys[slot] == np.uint64(0):
-            scratch.keys[slot] = key
-            scratch.slots[slot] = distinct
-            scratch.counts[distinct] = 0
-            scratch.first[distinct] = place
-            distinct += 1
-        number = scratch.slots[slot]
-        scratch.counts[number] += 1
+            found = scratch.keys[slot]
+        # Whether an n-gram is new is a coin toss to the branch predictor: both cases write the same places.
+        new = found == np.uint64(0)
+        number = distinct if new else scratch.slots[slot]
+        scratch.keys[slot] = key
+        scratch.slots[slot] = number
+        scratch.counts[number] = 1 if new else scratch.counts[number] + 1
+        scratch.first[number] = place if new else scratch.first[number]
+        distinct += new
         scratch.position[kept] = place
         scratch.number[kept] = number
         kept += 1
@@ -167,14 +182,14 @@ def repetition(n: Any, hashes: Any, chars: Any, scratch: Any, top: Any, repeated
     weighted = 0.0
     for number in range(words):
         if scratch.counts[number] > 1:
-            weighted += scratch.counts[number] * log2(np.float64(scratch.counts[number]))
-    entropy = max(0.0, log2(np.float64(n)) - weighted / n)
+            weighted += scratch.counts[number] * log2(scratch.counts[number])
+    entropy = max(0.0, log2(n) - weighted / n)
     for order in range(2, _LAST + 1):
         kept = 0
         for j in range(m):
-            if scratch.counts[scratch.number[j]] > 1:
-                scratch.position[kept], scratch.number[kept] = scratch.position[j], scratch.number[j]
-                kept += 1
+            number = scratch.number[j]
+            scratch.position[kept], scratch.number[kept] = scratch.position[j], number
+            kept += scratch.counts[number] > 1
         m, distinct = _number(kept, order, hashes, scratch)
         if m == 0:
             break

@@ -13,11 +13,33 @@ from typing import Any, Final
 
 import numpy as np
 
-from stages.kernels.jit import kernel
-from stages.kernels.unicode_classes import ALPHA, CLOSING, LOWER, NUMBER, SPACE, TERMINAL, decode
+from stages.kernels.jit import inlined, kernel
+from stages.kernels.unicode_classes import (
+    ALPHA,
+    CLOSING,
+    LOWER,
+    NUMBER,
+    SPACE,
+    TERMINAL,
+    decode,
+    previous,
+    unicode_tables,
+)
 
 _NEWLINE, _STOP = ord("\n"), ord(".")
 
+
+def _first_bytes() -> np.ndarray:
+    unicode = unicode_tables()
+    marks = np.flatnonzero(unicode.flags[unicode.classes] & TERMINAL)
+    table = np.zeros(256, np.bool_)
+    table[[chr(c).encode()[0] for c in marks]] = True
+    table.flags.writeable = False
+    return table
+
+
+#: bool (256,): bytes that terminal punctuation begins with; most letters of most scripts begin with others.
+MAY_BE_TERMINAL: Final = _first_bytes()
 
 _FULL_STOP: Final = 1  # may end an abbreviation
 _MARK: Final = 2  # ends a sentence if white space follows
@@ -25,48 +47,84 @@ _WIDE: Final = 3  # ends a sentence whatever follows
 
 
 @kernel
-def count_sentences(data: Any, start: Any, end: Any, unicode: Any) -> Any:
-    """(sentences that punctuation ends, pieces that a line end cuts off without any) in ``data[start:end]``."""
+def count_sentences(text: Any, unicode: Any) -> Any:
+    """(sentences that punctuation ends, pieces that a line end cuts off without any) in `text` (uint8, UTF-8)."""
     ended = cut = 0
-    open_chars = 0  # letters and numbers since the last sentence end
-    word_chars = 0  # letters and numbers since the last character that is neither
-    mark = 0
-    spaced = False
-    i = start
-    while i <= end:
-        if i == end:
-            cp, flags, i = np.int64(_NEWLINE), np.uint32(SPACE), i + 1
+    begin = i = 0  # of the sentence at hand; of what has not been looked at
+    while i < text.shape[0]:
+        b = text[i]
+        if b == _NEWLINE:
+            cut += _has_text(text, begin, i, unicode)
+            i += 1
+            begin = i
+        elif MAY_BE_TERMINAL[b]:
+            cp, after = decode(text, i, text.shape[0])
+            if unicode.flags[unicode.classes[cp]] & TERMINAL:
+                after, ends = _read_marks(text, i, unicode)
+                if ends:
+                    ended += _has_text(text, begin, i, unicode)
+                    begin = after
+            i = after
         else:
-            cp, i = decode(data, i, end)
-            flags = unicode.flags[unicode.classes[cp]]
-        if flags & SPACE:
-            spaced = True
-            word_chars = 0
-            if cp == _NEWLINE:
-                if open_chars:
-                    ended += mark != 0
-                    cut += mark == 0
-                open_chars = mark = 0
-            continue
+            i += 1  # continuation bytes are no first byte of anything
+    cut += _has_text(text, begin, text.shape[0], unicode)
+    return ended, cut
+
+
+@kernel
+def _has_text(text: Any, i: Any, end: Any, unicode: Any) -> Any:
+    """Whether there is a letter or a number; found at once where there is one, as sentences begin with them."""
+    while i < end:
+        cp, i = decode(text, i, end)
+        if unicode.flags[unicode.classes[cp]] & (ALPHA | NUMBER):
+            return True
+    return False
+
+
+@kernel
+def _read_marks(text: Any, i: Any, unicode: Any) -> Any:
+    """(where the run of terminal and closing marks at `i` ends, whether it ends a sentence)."""
+    end = text.shape[0]
+    strength = 0
+    first = True
+    abbreviates = _follows_single_letter(text, i, unicode)
+    flags = np.uint32(0)
+    cp = np.int64(0)
+    after = i
+    while i < end:
+        cp, after = decode(text, i, end)
+        flags = unicode.flags[unicode.classes[cp]]
         if flags & TERMINAL:
             if cp >= 0x80:
-                mark = _WIDE
+                strength = _WIDE
             elif cp != _STOP:
-                mark = max(mark, _MARK)
-            elif word_chars != 1:
-                mark = max(mark, _FULL_STOP)
-            spaced = False
-            word_chars = 0
-            continue
-        if mark and flags & CLOSING and not spaced:
-            continue
-        if mark and (mark == _WIDE or (spaced and (mark == _MARK or not flags & LOWER))):
-            ended += open_chars > 0
-            open_chars = 0
-        mark = 0
-        if flags & (ALPHA | NUMBER):
-            open_chars += 1
-            word_chars += 1
-        else:
-            word_chars = 0
-    return ended, cut
+                strength = max(strength, _MARK)
+            elif not (first and abbreviates):
+                strength = max(strength, _FULL_STOP)
+        elif not flags & CLOSING:
+            break
+        first = False
+        i = after
+    if i == end or cp == _NEWLINE or strength == _WIDE:
+        return i, True
+    if strength == 0 or not flags & SPACE:
+        return i, False
+    while after < end and flags & SPACE and cp != _NEWLINE:
+        cp, after = decode(text, after, end)
+        flags = unicode.flags[unicode.classes[cp]]
+    return i, strength == _MARK or not flags & LOWER
+
+
+@inlined
+def _follows_single_letter(text: Any, i: Any, unicode: Any) -> Any:
+    """Whether exactly one letter or digit stands before `i`: an initial, or part of an abbreviation with stops."""
+    if i == 0:
+        return False
+    before = previous(text, 0, i)
+    cp, _ = decode(text, before, i)
+    if not unicode.flags[unicode.classes[cp]] & (ALPHA | NUMBER):
+        return False
+    if before == 0:
+        return True
+    cp, _ = decode(text, previous(text, 0, before), before)
+    return not unicode.flags[unicode.classes[cp]] & (ALPHA | NUMBER)

@@ -28,6 +28,7 @@ WORDS_COUNTED: Final = (
 STOP_WORDS_COUNTED: Final = ("stop_words", "stop_word_hits")
 COUNTED: Final = (*TEXT_COUNTED, *WORDS_COUNTED, *STOP_WORDS_COUNTED)
 
+_NEWLINES: Final = characters.COUNTED.index("newlines")
 _LINES: Final = len(characters.COUNTED)
 _SENTENCES: Final = _LINES + len(lines.COUNTED)
 _WORDS: Final = len(TEXT_COUNTED)
@@ -66,14 +67,14 @@ def _measure(
     for d in range(valid.shape[0]):
         if not valid[d]:
             continue
-        start, end = offsets[d], offsets[d + 1]
+        text = data[offsets[d] : offsets[d + 1]]
         counts[:] = 0
-        count_characters(data, start, end, unicode, scratch.characters, counts[:_LINES])
-        measure_lines(data, start, end, unicode, scratch.lines, counts[_LINES:_SENTENCES])
-        counts[_SENTENCES], counts[_SENTENCES + 1] = count_sentences(data, start, end, unicode)
+        count_characters(text, unicode, scratch.characters, counts[:_LINES])
+        measure_lines(text, counts[_NEWLINES], unicode, scratch.lines, counts[_LINES:_SENTENCES])
+        counts[_SENTENCES], counts[_SENTENCES + 1] = count_sentences(text, unicode)
         if units[d] != NONE:
             words = scratch.words
-            n = split_words(data, start, end, units[d], unicode, fold, words)
+            n = split_words(text, units[d], unicode, fold, words)
             _count_words(n, words, counts[_WORDS:])
             counts[_WORDS + 4], entropy[d] = repetition(
                 n, words.hash, words.chars, scratch.ngrams, counts[_TOP:_REPEATED], counts[_REPEATED:_STOP]

@@ -99,7 +99,9 @@ def lower_table() -> np.ndarray:
     """
     tables = unicode_tables()
     table = np.arange(0x20000, dtype=np.int32)
-    for cp in np.flatnonzero(tables.flags[tables.classes[: len(table)]] & UPPER):
+    flags = tables.flags[tables.classes[: len(table)]]
+    # Title-case letters carry neither UPPER nor LOWER.
+    for cp in np.flatnonzero((flags & (UPPER | ALPHA) != 0) & (flags & (LOWER | HAN | HANGUL) == 0)):
         lower = chr(cp).lower()
         if len(lower) == 1:
             table[cp] = ord(lower)
@@ -128,3 +130,13 @@ def decode(data: Any, i: Any, end: Any) -> Any:
         if cp < CODE_POINTS:
             return cp, i + 4
     return np.int64(REPLACEMENT), i + 1
+
+
+@inlined
+def previous(data: Any, start: Any, i: Any) -> Any:
+    """Where the UTF-8 sequence that ends before `i` begins; never before `start`."""
+    i -= 1
+    lowest = max(start, i - 3)
+    while i > lowest and data[i] & 0xC0 == 0x80:
+        i -= 1
+    return i
