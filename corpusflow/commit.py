@@ -344,17 +344,23 @@ class Dataset:
         Raises:
             PlanDriftError: it was begun under other versions of libraries that make its output.
         """
+        for info in self.storage.list(self.root):  # of any epoch: their shards are the same dataset
+            if not allow_drift and os.path.basename(info.path).startswith("PLAN-"):
+                self._refuse_drift(json.loads(self.storage.get(info.path)), content)
+        data = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
         name = self.path(f"PLAN-{epoch:04d}.json")
-        if self.storage.put_exclusive(name, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()):
-            return
-        pinned = json.loads(self.storage.get(name)).get("libraries", {})
-        now = content.get("libraries", {})
+        if not self.storage.put_exclusive(name, data) and not allow_drift:
+            self._refuse_drift(json.loads(self.storage.get(name)), content)
+
+    @staticmethod
+    def _refuse_drift(before: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        pinned, now = before.get("libraries", {}), content.get("libraries", {})
         drifted = [
             f"{k} {pinned.get(k, 'absent')} -> {now.get(k, 'absent')}"
             for k in sorted({*pinned, *now})
             if pinned.get(k) != now.get(k)
         ]
-        if drifted and not allow_drift:
+        if drifted:
             raise PlanDriftError(
                 f"{content.get('stage')} was begun under other library versions ({', '.join(drifted)}); "
                 "its output may differ from shard to shard",

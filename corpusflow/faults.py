@@ -1,7 +1,8 @@
 """Fault points: lets a test make the n-th write, fsync or link of a process fail or kill it.
 
-``CORPUSFLOW_FAULT=point:n[:action]`` (action: crash (default), EIO, ENOSPC); `any` stands for every point. Without the
-variable a point costs one attribute read. Kept in the shipped code on purpose: what is tested is what runs.
+``CORPUSFLOW_FAULT=point:n[:action]`` (action: crash (default), stop (until SIGCONT), or an errno: EIO, ENOSPC); `any` stands
+for every point. Without the variable a point costs one attribute read. Kept in the shipped code on purpose: what is tested
+is what runs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def point(name: str) -> None:
     if _seen != int(count):
         return
     kind = action[0] if action else "crash"
-    if kind == "crash":
-        os.kill(os.getpid(), signal.SIGKILL)
+    if kind in ("crash", "stop"):
+        os.kill(os.getpid(), signal.SIGKILL if kind == "crash" else signal.SIGSTOP)
+        return
     raise OSError(getattr(errno, kind), f"injected {kind} at {name}")

@@ -18,6 +18,7 @@ from corpusflow.build import build_stage, content_sha256, find_model, model_fiel
 from corpusflow.config import Config, StageConfig
 from corpusflow.errors import ConfigError
 from corpusflow.fingerprint import fingerprint
+from corpusflow.inputs import FileSource
 from corpusflow.plan import SOURCE_BASE, Kind, Node, Plan, Shard, Step, type_string
 from corpusflow.schema import BYTES_COLUMNS, DOCUMENT_COLUMNS, OPTIONAL, is_signal
 from corpusflow.stage import Composite, Exchange, Filter, Score, Sink, Source, Stage, Transform, parameters
@@ -569,6 +570,7 @@ def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tu
             ]
         except ConfigError as e:
             raise ConfigError(f"{item.where}: {e.message}", hint=e.hint) from e
+    _refuse_equal_ids(planner, listed)
     limits = _limits(run.limit, len(listed))
     shards = []
     for (i, files), limit in zip(listed, limits, strict=True):
@@ -584,6 +586,27 @@ def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tu
         shards.append(Shard(number, epoch, i, files, limit, key))
         number += 1
     return tuple(sorted(shards, key=lambda s: s.number))
+
+
+def _refuse_equal_ids(planner: Planner, listed: list[tuple[int, tuple[Any, ...]]]) -> None:
+    """Two inputs of one name must not hold files of one relative path: their documents would have the same ids.
+
+    Raises:
+        ConfigError: they do.
+    """
+    owner: dict[tuple[str, str], tuple[int, str]] = {}
+    for i, files in listed:
+        source = planner.sources[i].part
+        if not isinstance(source, FileSource):
+            continue
+        for path, relative, *_ in files:
+            first, other = owner.setdefault((source.source_name, relative), (i, path))
+            if first != i:
+                raise ConfigError(
+                    f"{planner.sources[i].where}: {path} and {other} would both be called {source.source_name}/{relative} "
+                    "in document ids",
+                    hint="give one of the two inputs a name of its own (name: …)",
+                )
 
 
 def _limits(limit: int | None, shards: int) -> list[int | None]:

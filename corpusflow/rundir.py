@@ -2,7 +2,7 @@
 
 plan.json                    the plan of the latest `run`, as people read it
 plans/<digest>.json          every plan this folder has seen; workers read theirs here
-plans/shards-<epoch>.parquet the frozen input listings; shards-<epoch>.json says what each was made from
+plans/shards-<epoch>.parquet the frozen input listings; what each was made from is in its schema's metadata
 models/  code/               copies of model files and user stage files, named by SHA-256
 run.json  run.log            versions, resolved config, counters; the log
 <stage>/<part>-<fp>/         one dataset per stage (commit.py)
@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +25,8 @@ from corpusflow.fingerprint import fingerprint
 from corpusflow.plan import Plan, Shard, shard_table, shards_from_table
 from corpusflow.planner import Planner, changed_inputs, make_shards, pinned_code_path, pinned_path
 from corpusflow.storage import storage_for
+
+_MADE_FROM = b"corpusflow.made_from"
 
 
 @dataclass(frozen=True)
@@ -89,52 +89,50 @@ class RunDir:
             PlanDriftError: a file changed since it was listed.
         """
         made_from = _made_from(planner)
-        epochs = self._epochs()
-        same = [e for e, info in sorted(epochs.items()) if info["made_from"] == made_from]
+        tables = {e: self._table(e) for e in self._epochs()}
+        same = [e for e, t in tables.items() if t.schema.metadata.get(_MADE_FROM) == made_from]
         if same and not refresh:
-            shards = self._shards(same[-1])
+            shards = shards_from_table(tables[same[-1]])
             if changed := changed_inputs(shards):
                 raise PlanDriftError(
                     f"{len(changed)} input file(s) changed since they were listed, the first: {changed[0]}",
                     hint="add --refresh to take the input as it is now (only what changed runs again)",
                 )
             return Listing(same[-1], shards, stored=True)
-        previous = self._shards(max(epochs)) if epochs else ()
-        epoch = max(epochs, default=-1) + 1
-        shards = make_shards(planner, previous, epoch)
+        # Of all epochs: a piece that left the input and came back is still the shard it was.
+        previous = {s.key: s for t in tables.values() for s in shards_from_table(t)}
+        epoch = max(tables, default=-1) + 1
+        shards = make_shards(planner, tuple(previous.values()), epoch)
         if not shards:
             raise ConfigError("the input holds nothing to read", hint="check `input:`")
-        for known in sorted(epochs):
-            if [s.key for s in self._shards(known)] == [s.key for s in shards]:
-                return Listing(known, self._shards(known), stored=True)
+        if same and shards == shards_from_table(tables[same[-1]]):
+            return Listing(same[-1], shards, stored=True)
         return Listing(epoch, shards, stored=False)
 
     def store_listing(self, planner: Planner, listing: Listing) -> Listing:
-        """Freeze a listing. Where another driver froze one meanwhile, that one counts."""
-        if listing.stored:
-            return listing
-        sink = pa.BufferOutputStream()
-        pq.write_table(shard_table(listing.shards), sink, compression="zstd")
-        data = sink.getvalue().to_pybytes()
-        info = json.dumps({"made_from": _made_from(planner), "shards": len(listing.shards)}).encode()
-        name = f"shards-{listing.epoch:04d}"
-        if self.storage.put_exclusive(self.file("plans", f"{name}.parquet"), data):
-            self.storage.put_exclusive(self.file("plans", f"{name}.json"), info)
-            return Listing(listing.epoch, listing.shards, stored=True)
-        self.storage.put_exclusive(self.file("plans", f"{name}.json"), info)
-        return self.listing(planner)
+        """Freeze a listing. Where another driver froze one meanwhile, that one counts, or ours becomes the next."""
+        while not listing.stored:
+            table = shard_table(listing.shards).replace_schema_metadata({_MADE_FROM: _made_from(planner)})
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, compression="zstd")
+            # One file, published whole: a listing without the note of what it was made from would pass for another's.
+            if self.storage.put_exclusive(self._listing_file(listing.epoch), sink.getvalue().to_pybytes()):
+                return Listing(listing.epoch, listing.shards, stored=True)
+            listing = self.listing(planner)
+        return listing
 
-    def _epochs(self) -> dict[int, Mapping[str, Any]]:
-        out: dict[int, Mapping[str, Any]] = {}
-        for info in self.storage.list(self.file("plans")):
-            name = os.path.basename(info.path)
-            if name.startswith("shards-") and name.endswith(".json"):
-                out[int(name[7:11])] = json.loads(self.storage.get(info.path))
-        return out
+    def _listing_file(self, epoch: int) -> str:
+        return self.file("plans", f"shards-{epoch:04d}.parquet")
+
+    def _epochs(self) -> list[int]:
+        names = [os.path.basename(i.path) for i in self.storage.list(self.file("plans"))]
+        return [int(n[7:11]) for n in names if n.startswith("shards-") and n.endswith(".parquet")]
+
+    def _table(self, epoch: int) -> pa.Table:
+        return pq.read_table(pa.BufferReader(self.storage.get(self._listing_file(epoch))))
 
     def _shards(self, epoch: int) -> tuple[Shard, ...]:
-        data = self.storage.get(self.file("plans", f"shards-{epoch:04d}.parquet"))
-        return shards_from_table(pq.read_table(pa.BufferReader(data)))
+        return shards_from_table(self._table(epoch))
 
     # ---- drivers ----
 
@@ -201,13 +199,13 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _made_from(planner: Planner) -> str:
+def _made_from(planner: Planner) -> bytes:
     """What a listing depends on besides the disk."""
     run = planner.config.run
     inputs = [[s.name, dict(s.params)] for s in planner.config.input]
-    return fingerprint(
-        inputs, os.getcwd() if _relative(planner.config) else "", run.limit, run.sample, planner.config.seed
-    )
+    place = os.getcwd() if _relative(planner.config) else ""
+    seed = planner.config.seed if run.sample is not None else 0
+    return fingerprint(inputs, place, run.limit, run.sample, seed).encode()
 
 
 def _relative(config: Config) -> bool:

@@ -117,9 +117,19 @@ class Runner:
         Raises:
             CorpusflowError: see errors.py for which means what.
         """
-        started = time.monotonic()
         if not self.config.output and not self.config.stages:
             raise ConfigError(f"{self.config.file}: nothing to do: no stages and no output")
+        try:
+            self._run()
+        except OSError as e:  # of the driver's own files; a worker's come as outcomes
+            raise RunFailedError(
+                f"{e.strerror or e}{f' ({e.filename})' if e.filename else ''}",
+                hint="free some space or mend the disk, then run again: everything committed is kept",
+            ) from e
+        return self.result
+
+    def _run(self) -> None:
+        started = time.monotonic()
         self._preflight()
         plan_path = self._store()
         self.progress.planned(self.plan, {})
@@ -135,7 +145,6 @@ class Runner:
         finally:
             self.result.seconds = time.monotonic() - started
         self._conclude()
-        return self.result
 
     def _preflight(self) -> None:
         """Refuse a disk that cannot hold the result."""

@@ -185,9 +185,9 @@ class LocalStorage(Storage):
         folder = os.path.dirname(path)
         _make_folder(folder)
         temporary = os.path.join(folder, f".tmp-{uuid.uuid4().hex}")
-        with _LocalUpload(temporary) as upload:
-            upload.write(data)
         try:
+            with _LocalUpload(temporary) as upload:
+                upload.write(data)
             faults.point("link")
             os.link(temporary, path)
         except FileExistsError:
@@ -215,23 +215,33 @@ class LocalStorage(Storage):
         folder = os.path.dirname(path)
         _make_folder(folder)
         temporary = os.path.join(folder, f".tmp-{uuid.uuid4().hex}")
-        with _LocalUpload(temporary) as upload:
-            upload.write(data)
-        os.replace(temporary, path)
+        try:
+            with _LocalUpload(temporary) as upload:
+                upload.write(data)
+            faults.point("replace")
+            os.replace(temporary, path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+        _sync_folder(folder)
 
     def publish(self, source: str, target: str) -> None:
         folder = os.path.dirname(target)
         _make_folder(folder)
         temporary = os.path.join(folder, f".tmp-{uuid.uuid4().hex}")
         try:
-            os.link(source, temporary)
-        except OSError as e:
-            if e.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS):
-                raise
-            shutil.copyfile(source, temporary)
-        os.replace(temporary, target)
-        # rename(2) of two links to one inode does nothing and leaves the temporary name behind
-        Path(temporary).unlink(missing_ok=True)
+            faults.point("publish")
+            try:
+                os.link(source, temporary)
+            except OSError as e:
+                if e.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS):
+                    raise
+                with open(source, "rb") as stream, _LocalUpload(temporary) as upload:
+                    shutil.copyfileobj(stream, upload, 1 << 20)
+            os.replace(temporary, target)
+        finally:
+            # also because rename(2) of two links to one inode does nothing and leaves the temporary name behind
+            Path(temporary).unlink(missing_ok=True)
+        _sync_folder(folder)
 
     def get(self, path: str) -> bytes:
         try:
@@ -267,7 +277,10 @@ class LocalStorage(Storage):
             folders.sort()
             for name in sorted(files):
                 path = os.path.join(folder, name)
-                status = os.lstat(path)
+                try:
+                    status = os.lstat(path)
+                except FileNotFoundError:  # renamed or deleted meanwhile: another driver publishes, too
+                    continue
                 if stat.S_ISREG(status.st_mode) and not name.startswith(".tmp-"):
                     yield _info(path, status)
 

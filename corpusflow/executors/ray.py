@@ -47,8 +47,12 @@ class RayExecutor(Executor):
         self._cpus = 1
         self._start(run)
         self._task = ray.remote(max_calls=_RECYCLE_AFTER)(_run)
-        if self._joined:
-            self._check_shared(plan)
+        try:
+            if self._joined:
+                self._check_shared(plan)
+        except BaseException:
+            self.close()
+            raise
 
     def _start(self, run: RunConfig) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -132,8 +136,8 @@ class RayExecutor(Executor):
             for node in nodes:
                 strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
                 look = ray.remote(_sees).options(num_cpus=0.01, scheduling_strategy=strategy, max_retries=0)
-                seen[node["NodeManagerAddress"]] = look.remote(probe)
-            blind = sorted(a for a, ref in seen.items() if not ray.get(ref))
+                seen[node["NodeID"]] = (node["NodeManagerAddress"], look.remote(probe))
+            blind = sorted(address for address, ref in seen.values() if not _answer(ref))
         finally:
             storage_for(probe).delete(probe)
         if blind:
@@ -151,6 +155,14 @@ class RayExecutor(Executor):
 
 def _sees(path: str) -> bool:
     return storage_for(path).exists(path)
+
+
+def _answer(ref: Any) -> bool:
+    """Whether a node sees the probe; one that died meanwhile is no node."""
+    try:
+        return bool(ray.get(ref))
+    except RayError:
+        return True
 
 
 def _worker_env() -> dict[str, str]:
