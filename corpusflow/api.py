@@ -19,7 +19,7 @@ from corpusflow.accounting import StageCount, account
 from corpusflow.checkpoint import read_part
 from corpusflow.commit import Record
 from corpusflow.config import Config, build_config, load_config
-from corpusflow.errors import ConfigError, StageError
+from corpusflow.errors import ConfigError, StageError, did_you_mean
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
 from corpusflow.planner import at_home
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader, signal_providers, source_columns
@@ -109,7 +109,7 @@ class Run:
         """
         nodes = self.plan.stage_nodes(name)
         if not nodes:
-            raise ConfigError(f"this run has no stage {name!r}", hint=f"it has {', '.join(self.stages)}")
+            raise ConfigError(f"this run has no stage {name!r}", hint=did_you_mean(name, self.stages))
         return StageView(self, name, nodes)
 
 
@@ -182,6 +182,15 @@ class StageView:
         fate = reader.fate(self.index, base)
         yield from reader.rows_with(base, columns, fate.alive, signal_providers(plan, self.index))
 
+    def resolve(self, columns: Sequence[str] | None) -> tuple[list[str], int]:
+        """(column names, the base whose rows `shard_batches` reads them by).
+
+        Raises:
+            ConfigError: no such column, or the text as of this stage is not stored.
+        """
+        names = list(columns) if columns is not None else self._default_columns()
+        return names, self._base_for(names)
+
     def _default_columns(self) -> list[str]:
         if self._text_base is None:
             self._base_for([ID, "text"])
@@ -195,11 +204,12 @@ class StageView:
             wides = dict.fromkeys(w.stage for w in plan.wides)
             raise ConfigError(
                 f"the text as {self.name} leaves it is not stored",
-                hint=f"read {gate.stage}, whose text is" if gate is not None and gate.text_version == self._version
+                hint=f"read {gate.stage}, whose text is"
+                if gate is not None and gate.text_version == self._version
                 else f"read {' or '.join(wides)}, or give {self.name} `keep: true` and run again",
             )
         if unknown:
-            raise ConfigError(f"{self.name} has no column {unknown[0]!r}", hint=f"it has {', '.join(self.columns)}")
+            raise ConfigError(f"{self.name} has no column {unknown[0]!r}", hint=did_you_mean(unknown[0], self.columns))
         if self._text_base is not None:
             return self._text_base
         return self.nodes[-1].base

@@ -13,6 +13,9 @@ A message says what went wrong, where, what was found and what was expected; `hi
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class CorpusflowError(Exception):
     """Base of all errors raised on purpose.
@@ -39,6 +42,13 @@ class CorpusflowError(Exception):
 
 def _rebuild(kind: type[CorpusflowError], message: str, hint: str | None) -> CorpusflowError:
     return kind(message, hint=hint)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint: the nearest of the known words, or all of them."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, 1, 0.5)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names) or 'none'}"
 
 
 class ConfigError(CorpusflowError, ValueError):

@@ -83,3 +83,8 @@ def main() -> None:
         sys.exit(e.exit_code)
     except BrokenPipeError:
         os._exit(0)  # the reader (head, less) has gone; a normal exit would fail once more at flushing
+    except OSError as e:
+        where = f"{e.filename}: " if e.filename else ""
+        print(f"error: {where}{e.strerror or e}", file=sys.stderr)  # noqa: T201
+        logging.getLogger("corpusflow").debug("failed", exc_info=e)
+        sys.exit(1)
