@@ -44,8 +44,10 @@ from corpusflow import (
 from stages.dedup import _bands, _clusters, _components, _shards, _stars, _verdicts
 from stages.dedup._members import Election
 from stages.dedup._order import KeepOrder, parse_keep
+from stages.dedup._settings import Settings, settings
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import permutations, signatures
+from stages.kernels.shingle_text import sha1_signature, shingles
 from stages.kernels.shingles import CHARACTERS, DIGITS_ALIKE
 from stages.kernels.unionfind import Forest
 
@@ -67,6 +69,7 @@ class MinHashSignature(Score):
     shingle: int = param(5, doc="Units per shingle.")
     unit: Literal["words", "characters"] = param("words", doc="What a shingle is made of.")
     digits_alike: bool = param(False, doc="Count every digit as 0.")
+    family: Literal["native", "datasketch", "datasketch_legacy"] = param("native", doc="How shingles are hashed.")
     hash_seed: int = param(1, doc="Picks the permutations.")
     bits: Literal[16, 32] = param(16, doc="Bits stored of each minimum.")
     length: bool = param(False, doc="Count characters too, for a keep policy that asks for them.")
@@ -80,9 +83,14 @@ class MinHashSignature(Score):
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         text = batch.column("text")
-        family = permutations(self.bands * self.rows, self.hash_seed)
         offsets, data, valid = text_buffers(text)
-        minima, units = signatures(data, offsets, self.shingle, _mode(self.unit, self.digits_alike), *family)
+        count = self.bands * self.rows
+        mode = _mode(self.unit, self.digits_alike)
+        # the kernel counts units in any family
+        family = permutations(count if self.family == "native" else 1, self.hash_seed)
+        minima, units = signatures(data, offsets, self.shingle, mode, *family)
+        if self.family != "native":
+            minima = self._sha1(text, mode)
         stored = np.ascontiguousarray(minima.astype({16: "<u2", 32: "<u4"}[self.bits]))
         kind = self.outputs()[_SIGNATURE]
         bitmap = pa.py_buffer(np.packbits(valid & (units > 0), bitorder="little"))
@@ -93,6 +101,16 @@ class MinHashSignature(Score):
         if self.length:
             columns.append(pc.utf8_length(text).cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))
+
+    def _sha1(self, text: pa.Array, mode: int) -> np.ndarray:
+        """Minima in one of datasketch's own families: uint32 (n, permutations)."""
+        out = np.full((len(text), self.bands * self.rows), 0xFFFFFFFF, np.uint32)
+        for i, value in enumerate(text.to_pylist()):
+            found = shingles(value or "", self.shingle, mode)
+            if found:
+                legacy = self.family == "datasketch_legacy"
+                out[i] = sha1_signature(found, out.shape[1], self.hash_seed, legacy=legacy)
+        return out
 
     def warm(self) -> None:
         self.score(pa.record_batch([pa.array(["a short text, 短文"], pa.large_string())], names=["text"]))
@@ -180,16 +198,23 @@ class NearFilter(Filter):
 class MinHash(Composite):
     """Keeps one of several similar documents."""
 
-    bands: int = param(14, doc="Number of bands: more find more pairs of low similarity.")
-    rows: int = param(8, doc="Permutations per band: more find fewer pairs of low similarity.")
-    shingle: int = param(5, doc="Units per shingle.")
-    unit: Literal["words", "characters"] = param(
-        "words", doc="What a shingle is made of: words (a Han or kana character counts as one), or characters."
+    preset: Literal["corpusflow", "fineweb", "nemo", "duplodocus", "slimpajama", "redpajama"] = param(
+        "corpusflow", doc="Whose settings the parameters below default to."
     )
-    digits_alike: bool = param(
-        False, doc="Count every digit as 0, so that texts that differ in dates alone are similar."
+    bands: int | None = param(None, doc="Number of bands (14): more find more pairs of low similarity.")
+    rows: int | None = param(None, doc="Permutations per band (8): more find fewer pairs of low similarity.")
+    target: float | None = param(None, doc="Instead of bands and rows: the similarity from which pairs shall be found.")
+    permutations: int | None = param(None, doc="With `target`: permutations that bands and rows are made of (112).")
+    shingle: int | None = param(None, doc="Units per shingle (5).")
+    unit: Literal["words", "characters"] | None = param(
+        None, doc="What a shingle is made of: words (a Han or kana character counts as one), or characters."
     )
-    min_similarity: float = param(0.7, doc="A document goes if it is at least this similar to one that stays.")
+    digits_alike: bool | None = param(
+        None, doc="Count every digit as 0, so that texts that differ in dates alone are similar (false)."
+    )
+    min_similarity: float | None = param(
+        None, doc="A document goes if it is at least this similar to one that stays (0.7)."
+    )
     verify: Literal["auto", "exact", "signature"] = param(
         "auto",
         doc="What similarity is: the Jaccard index of the texts' shingles (exact), the share of equal minima "
@@ -205,39 +230,60 @@ class MinHash(Composite):
         256, doc="Kept documents of a cluster that others are compared with; those unlike all of them stay, too."
     )
     hash_seed: int = param(1, doc="Picks the permutations.")
+    family: Literal["native", "datasketch", "datasketch_legacy"] = param(
+        "native",
+        doc="How shingles are hashed: native (fast), or as datasketch.MinHash does by default, with SHA-1 "
+        "(2.0 and later, or legacy).",
+    )
+    bits: Literal[16, 32] | None = param(
+        None, doc="Bits stored of each minimum: 16, or 32 to open signatures in datasketch (needed below 4 rows)."
+    )
 
     def __post_init__(self) -> None:
         parse_keep(PREFIX, self.keep, self.sources)
-        if not (self.bands >= 1 and self.rows >= 1 and self.bands * self.rows <= 4096):
-            raise ConfigError(f"{PREFIX}: {self.bands} bands of {self.rows} rows", hint="at most 4,096 permutations")
-        if not 1 <= self.shingle <= 1000:
-            raise ConfigError(f"{PREFIX}.shingle: {self.shingle} is not between 1 and 1,000")
-        if not 0 < self.min_similarity <= 1:
-            raise ConfigError(f"{PREFIX}.min_similarity: {self.min_similarity} is not above 0 and at most 1")
+        chosen = self._settings()
+        if self.bits == 16 and chosen.rows < 4:
+            raise ConfigError(
+                f"{PREFIX}: 16 bits of {chosen.rows} rows are too few to tell documents apart", hint="bits: 32"
+            )
         if self.max_representatives < 1:
             raise ConfigError(f"{PREFIX}.max_representatives: {self.max_representatives} is less than 1")
 
-    def expand(self) -> tuple[Stage, ...]:
-        length = "length" in {k.column for k in parse_keep(PREFIX, self.keep, self.sources)}
-        # 16 bits of 4 rows are as many as a band key has: fewer rows need all 32
-        bits: Literal[16, 32] = 16 if self.rows >= 4 else 32
-        signature = MinHashSignature(
+    def _settings(self) -> Settings:
+        return settings(
+            PREFIX,
+            self.preset,
             bands=self.bands,
             rows=self.rows,
-            shingle=self.shingle,
-            unit=self.unit,
-            digits_alike=self.digits_alike,
-            hash_seed=self.hash_seed,
-            bits=bits,
-            length=length,
-        )
-        exchange = NearDuplicates(
-            bands=self.bands,
-            rows=self.rows,
+            target=self.target,
+            permutations=self.permutations,
             shingle=self.shingle,
             unit=self.unit,
             digits_alike=self.digits_alike,
             min_similarity=self.min_similarity,
+        )
+
+    def expand(self) -> tuple[Stage, ...]:
+        chosen = self._settings()
+        signature = MinHashSignature(
+            bands=chosen.bands,
+            rows=chosen.rows,
+            shingle=chosen.shingle,
+            unit=chosen.unit,
+            digits_alike=chosen.digits_alike,
+            family=self.family,
+            hash_seed=self.hash_seed,
+            # 16 bits of 4 rows are as many as a band key has
+            bits=self.bits or (16 if chosen.rows >= 4 else 32),
+            length="length" in {k.column for k in parse_keep(PREFIX, self.keep, self.sources)},
+        )
+        exchange = NearDuplicates(
+            bands=chosen.bands,
+            rows=chosen.rows,
+            shingle=chosen.shingle,
+            unit=chosen.unit,
+            digits_alike=chosen.digits_alike,
+            min_similarity=chosen.min_similarity,
             verify=self.verify,
             keep=self.keep,
             sources=self.sources,
