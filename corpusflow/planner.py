@@ -13,13 +13,15 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import pyarrow as pa
+
 from corpusflow import registry
 from corpusflow.build import build_stage, content_sha256, find_model, model_fields
 from corpusflow.config import Config, StageConfig
 from corpusflow.errors import ConfigError
 from corpusflow.fingerprint import fingerprint
 from corpusflow.inputs import FileSource
-from corpusflow.plan import SOURCE_BASE, Kind, Node, Plan, Shard, Step, type_string
+from corpusflow.plan import SOURCE_BASE, Kind, Node, Plan, Shard, Step, parse_type, type_string
 from corpusflow.schema import BYTES_COLUMNS, DOCUMENT_COLUMNS, OPTIONAL, is_signal
 from corpusflow.stage import Composite, Exchange, Filter, Score, Sink, Source, Stage, Transform, parameters
 from corpusflow.storage import storage_for
@@ -282,7 +284,7 @@ class Planner:
                     f"{item.where}: {item.stage} reads the column {column!r}, which no input maps and no stage adds",
                     hint=f"columns here: {', '.join(state.columns)}",
                 )
-        _check_columns(item, reads)
+        _check_columns(item, reads, {c: parse_type(nodes[i].adds[c]) for c, i in providers.items()})
         op_fp = self._op_fp(item)
         provided = {c: nodes[i].fp for c, i in sorted(providers.items())}
         gates = [g for g, _ in state.gates]
@@ -393,8 +395,8 @@ def _reads_text(item: _Item, available: Mapping[str, _Item]) -> bool:
     )
 
 
-def _check_columns(item: _Item, reads: tuple[str, ...]) -> None:
-    """Scores make signals, and rules look at nothing else."""
+def _check_columns(item: _Item, reads: tuple[str, ...], types: Mapping[str, pa.DataType]) -> None:
+    """Scores make signals, and rules look at nothing else; `types` are those of the signals read."""
     if isinstance(item.part, Score) and (plain := [c for c in item.part.outputs() if not is_signal(c)]):
         raise ConfigError(
             f"{item.where}: {item.stage} is a Score and adds {plain[0]!r}", hint=f"signals are dotted: my.{plain[0]}"
@@ -404,6 +406,12 @@ def _check_columns(item: _Item, reads: tuple[str, ...]) -> None:
             f"{item.where}: a rule of {item.stage} looks at {plain[0]!r}, which is no signal",
             hint="let a Score measure it; rules are thresholds on dotted columns",
         )
+    if isinstance(item.part, Filter):
+        for rule in item.part.rules():
+            try:
+                rule.check_types(types)
+            except ConfigError as e:
+                raise ConfigError(f"{item.where}: {item.stage}: {e.message}", hint=e.hint) from e
 
 
 def _available(inputs: tuple[str, ...], state: _State) -> tuple[str, ...]:

@@ -57,6 +57,8 @@ class Rule:
     by: str | None = None
 
     def __post_init__(self) -> None:
+        if self.op not in (*_COMPARE, "in", "not in", "is null", "not null"):
+            raise ConfigError(f"rule {self.reason}: unknown operator {self.op!r}", hint=f"one of {', '.join(_COMPARE)}, in")
         if self.op in ("in", "not in") and not isinstance(self.value, tuple):
             raise ConfigError(f"rule {self.reason}: '{self.op}' needs a tuple of values, got {self.value!r}")
         if self.by is not None and not isinstance(self.value, Mapping):
@@ -65,6 +67,41 @@ class Rule:
             raise ConfigError(f"rule {self.reason}: a table of values needs `by`, the column that picks from it")
         if self.per is not None and self.op not in _COMPARE:
             raise ConfigError(f"rule {self.reason}: '{self.op}' cannot be used with `per`")
+        if self.op in _COMPARE:
+            self._check_threshold()
+
+    def _check_threshold(self) -> None:
+        limits = self.value.values() if isinstance(self.value, Mapping) else (self.value,)
+        for limit in limits:
+            if limit is None and self.by is None:
+                raise ConfigError(f"rule {self.reason}: '{self.op}' needs a value")
+            if not isinstance(limit, (int, float, type(None))) and (self.op not in ("==", "!=") or self.by or self.per):
+                raise ConfigError(f"rule {self.reason}: '{self.op}' needs a number, got {limit!r}")
+
+    def check_types(self, types: Mapping[str, pa.DataType]) -> None:
+        """Hold the rule against the types of the columns it names.
+
+        Raises:
+            ConfigError: the column can never be compared with the value.
+        """
+        kind = types[self.column]
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        wrong = ""
+        if self.op in ("in", "not in"):
+            listed = self.value if isinstance(self.value, tuple) else ()
+            try:
+                pa.array(listed).cast(kind)  # made as that type, 1.5 would become 1
+            except (pa.ArrowException, TypeError):
+                wrong = f"holds {kind}, which is in no list like {self.value!r}"
+        elif self.op in _COMPARE:
+            if not (text or _is_number(kind)):
+                wrong = f"holds {kind}, which cannot be compared"
+            elif text != (isinstance(self.value, str) and self.by is None):
+                wrong = f"holds {kind}, which cannot be compared with {self.value!r}"
+            elif self.per is not None and not _is_number(types[self.per]):
+                wrong = f"cannot be divided by {self.per}, which holds {types[self.per]}"
+        if wrong:
+            raise ConfigError(f"rule {self.reason}: {self.column} {wrong}")
 
     def columns(self) -> tuple[str, ...]:
         """Columns the verdict depends on."""
@@ -122,6 +159,10 @@ class Verdict:
     def kept(self) -> np.ndarray:
         """Bool array (n,)."""
         return self.first < 0
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def evaluate(rules: Sequence[Rule], columns: Mapping[str, pa.Array], rows: int) -> Verdict:
@@ -203,9 +244,8 @@ def explain(rules: Iterable[Rule], row: Mapping[str, Any]) -> list[Finding]:
     """Every rule beside the value a document has, the row given as column -> Python value."""
     findings = []
     for rule in rules:
-        columns = {c: pa.array([row.get(c)]) for c in rule.columns()}
-        columns = {c: a.cast(pa.int64()) if pa.types.is_null(a.type) else a for c, a in columns.items()}
-        passed, applicable = _hold(rule, columns, 1) if _typed(rule, row) else (np.ones(1, bool), np.zeros(1, bool))
+        columns = {c: _single(rule, c, row.get(c)) for c in rule.columns()}
+        passed, applicable = _hold(rule, columns, 1)
         value, threshold = row.get(rule.column), rule.value
         if rule.per is not None:
             per = row.get(rule.per)
@@ -217,6 +257,9 @@ def explain(rules: Iterable[Rule], row: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
-def _typed(rule: Rule, row: Mapping[str, Any]) -> bool:
-    """Whether the row has what the rule compares; null tests always apply."""
-    return rule.op in ("is null", "not null") or row.get(rule.column) is not None
+def _single(rule: Rule, column: str, value: Any) -> pa.Array:
+    """The value as an array; a null has the type the rule would compare it as."""
+    if value is not None:
+        return pa.array([value])
+    like = rule.value[0] if isinstance(rule.value, tuple) and rule.value else rule.value
+    return pa.nulls(1, pa.string() if column == rule.by or isinstance(like, str) else pa.float64())
