@@ -1,7 +1,8 @@
 """YAML to a Config, with the place of every key: errors say file, line, key, and what was probably meant.
 
 The loader is stricter than YAML's: no anchors or aliases (a 258-byte file can expand to gigabytes), no duplicate keys, no
-tags, at most 1 MiB and 32 levels.
+tags, at most 1 MiB and 32 levels. Plain words are read as YAML 1.2 reads them: only `true` and `false` are booleans (`no` is
+Norwegian), 010 and 1:30 are no numbers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,18 @@ from corpusflow.storage import storage_for
 
 _MAX_BYTES: Final = 1 << 20
 _MAX_DEPTH: Final = 32
+_TAG: Final = "tag:yaml.org,2002:"
+#: Kind of plain value -> what of it is read as that kind; the rest stays text.
+_PLAIN: Final[Mapping[str, re.Pattern[str] | None]] = {
+    "null": re.compile(r".*"),
+    "bool": re.compile(r"true|false", re.IGNORECASE),
+    "int": re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)"),
+    "float": re.compile(r"[^:]*"),
+    "str": None,
+    "timestamp": None,
+    "value": None,
+}
+_EXPONENT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+")
 Path = tuple[str | int, ...]
 
 
@@ -153,7 +166,7 @@ def build_config(tree: Any, *, file: str = "<config>", lines: Mapping[Path, int]
     seed = tree.get("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
         raise ConfigError(f"{at('seed')}: seed must be a whole number from 0, got {seed!r}")
-    lists = {k: _stage_list(k, tree.get(k, []), at, where) for k in ("input", "stages", "output")}
+    lists = {k: _stage_list(k, tree.get(k), at, where) for k in ("input", "stages", "output")}
     if not lists["input"]:
         raise ConfigError(
             f"{at('input')}: a config needs an input", hint="input:\n  - ingest.warc: {paths: [crawl/*.warc.gz]}"
@@ -181,6 +194,8 @@ def _run_config(run: Mapping[str, Any], at: Any) -> RunConfig:
 
 
 def _stage_list(key: str, value: Any, at: Any, lines: Mapping[Path, int]) -> tuple[StageConfig, ...]:
+    if value is None:
+        return ()
     if not isinstance(value, list):
         raise ConfigError(
             f"{at(key)}: {key} must be a list of stages, got {value!r}", hint=f"{key}:\n  - some.stage: {{…}}"
@@ -218,6 +233,8 @@ def _load(data: bytes, file: str, lines: dict[Path, int]) -> Any:
         raise ConfigError(f"{file}{line}: not valid YAML: {e.problem or e.context}") from e
     except (yaml.YAMLError, UnicodeDecodeError) as e:
         raise ConfigError(f"{file}: not valid YAML: {str(e).splitlines()[0]}") from e
+    except RecursionError as e:
+        raise ConfigError(f"{file}: nested deeper than {_MAX_DEPTH} levels") from e
     if node is None:
         raise ConfigError(f"{file} is empty", hint="see configs/web.yaml")
     _refuse_aliases(data, file)
@@ -236,6 +253,8 @@ def _construct(node: Any, path: Path, file: str, lines: dict[Path, int]) -> Any:
     lines.setdefault(path, line)
     if len(path) > _MAX_DEPTH:
         raise ConfigError(f"{file}:{line}: nested deeper than {_MAX_DEPTH} levels")
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in (f"{_TAG}map", f"{_TAG}seq"):
+        raise ConfigError(f"{file}:{line}: expected a plain value, got {node.tag}", hint="tags (!…) are not allowed")
     if isinstance(node, yaml.MappingNode):
         out: dict[Any, Any] = {}
         for key_node, value_node in node.value:
@@ -251,16 +270,19 @@ def _construct(node: Any, path: Path, file: str, lines: dict[Path, int]) -> Any:
 
 
 def _scalar(node: Any, file: str) -> Any:
-    if not isinstance(node, yaml.ScalarNode) or not node.tag.startswith("tag:yaml.org,2002:"):
-        raise ConfigError(f"{file}:{node.start_mark.line + 1}: expected a plain value, got {node.tag}")
-    constructor = yaml.constructor.SafeConstructor()
+    if not isinstance(node, yaml.ScalarNode) or node.tag not in {f"{_TAG}{kind}" for kind in _PLAIN}:
+        raise ConfigError(
+            f"{file}:{node.start_mark.line + 1}: expected a plain value, got {node.tag}", hint="tags (!…) are not allowed"
+        )
+    form = _PLAIN[node.tag.removeprefix(_TAG)]
+    if node.style is None and _EXPONENT.fullmatch(node.value):
+        return float(node.value)  # YAML 1.1 takes 1.5e3 for text
+    if form is None or not form.fullmatch(node.value):
+        return str(node.value)  # dates and YAML 1.1's many booleans stay as written
     try:
-        value = constructor.construct_object(node)
+        return yaml.constructor.SafeConstructor().construct_object(node)
     except (yaml.YAMLError, ValueError) as e:
         raise ConfigError(f"{file}:{node.start_mark.line + 1}: {node.value!r} is not a plain value") from e
-    if value is not None and not isinstance(value, (str, int, float, bool)):
-        return str(node.value)  # dates stay as written
-    return value
 
 
 def _override(tree: Any, text: str) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from corpusflow.fingerprint import canonical, canonical_json, fingerprint
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6)
-keys = st.text("ab\0fé\"昨", max_size=4)
+keys = st.text('ab\0fé"昨', max_size=4)
 values = st.recursive(scalars, lambda v: st.lists(v, max_size=4) | st.dictionaries(keys, v, max_size=4))
 
 
@@ -64,7 +64,10 @@ def test_what_is_the_same() -> None:
 
 
 def test_what_is_not() -> None:
-    assert len({fingerprint(v) for v in (True, 1, "1", [1], None, "", 0, False, 0.1, 0.1 + 0.2, 0.3, b"1", {"1": 1})}) == 13
+    assert (
+        len({fingerprint(v) for v in (True, 1, "1", [1], None, "", 0, False, 0.1, 0.1 + 0.2, 0.3, b"1", {"1": 1})})
+        == 13
+    )
     assert fingerprint(1, 2) != fingerprint([1, 2])
     assert fingerprint(math.inf) != fingerprint(-math.inf)
 
