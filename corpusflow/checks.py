@@ -60,24 +60,30 @@ def check_stage(stage: Stage, *, examples: pa.RecordBatch | None = None) -> None
     Raises:
         StageError: the first clause it breaks.
     """
-    name = type(stage).__qualname__
-    _check_parameters(name, stage)
     if isinstance(stage, Composite):
+        name = type(stage).__qualname__
+        _check_parameters(name, stage)
         parts = stage.expand()
+        types = {k: v for p in parts for k, v in p.outputs().items()}
         for part in parts:
             if isinstance(part, Composite):
                 raise StageError(f"{name} expands to another Composite, {type(part).__qualname__}")
-            if isinstance(part, Filter):
-                _check_filter(name, part, {k: v for p in parts for k, v in p.outputs().items()})
-            else:
-                check_stage(part, examples=examples)
-    elif isinstance(stage, Source):
+            _check_simple(part, examples, types)
+    else:
+        _check_simple(stage, examples, None)
+
+
+def _check_simple(stage: Stage, examples: pa.RecordBatch | None, types: Mapping[str, pa.DataType] | None) -> None:
+    name = type(stage).__qualname__
+    _check_parameters(name, stage)
+    if isinstance(stage, Source):
         _check_source(name, stage)
     elif isinstance(stage, Filter):
-        _check_filter(name, stage)
+        _check_filter(name, stage, types)
     elif isinstance(stage, (Score, Transform)):
         run = stage.score if isinstance(stage, Score) else stage.transform
-        for batch in [sample_batch(stage), *([examples.select(list(stage.inputs()))] if examples is not None else [])]:
+        tried = [sample_batch(stage, types), *([examples.select(list(stage.inputs()))] if examples is not None else [])]
+        for batch in tried:
             _check_batches(name, stage, run, batch)
 
 
@@ -86,7 +92,7 @@ def sample_batch(stage: Stage, types: Mapping[str, pa.DataType] | None = None) -
 
     Args:
         stage: whose inputs.
-        types: of signals that are not a Score's (a Transform's, in the same Composite).
+        types: of signals that another part of the same Composite makes.
     """
     n = len(SAMPLE_TEXTS)
     arrays = []
