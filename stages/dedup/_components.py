@@ -13,13 +13,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from corpusflow import PhaseInputs, PhaseTask
+from corpusflow import PhaseInputs, PhaseTask, StageError
 from stages.dedup import _shards, _stars
 from stages.dedup._order import KeepOrder, epochs
 from stages.dedup._runs import Run, RunWriter
 from stages.kernels.sortruns import partition_order, top_bits
 from stages.kernels.unionfind import Forest
 
+#: More documents (5 bytes each) would take over 2 GB.
+FOREST_DOCUMENTS: Final = 400_000_000
 #: Members are cut finer than documents: their columns are large.
 _EXTRA_BITS: Final = 4
 _FLUSH_LABELS: Final = 8 << 20
@@ -27,13 +29,17 @@ _FLUSH_LABELS: Final = 8 << 20
 _FLUSH_BYTES: Final = 256 << 20
 
 
-def label_tasks(inputs: PhaseInputs) -> int:
+def label_tasks(inputs: PhaseInputs, *, in_files: bool) -> int:
     """How many tasks `label` has: one where a forest holds all documents."""
-    return 1 if _stars.in_memory(inputs) else _stars.star_label_tasks(inputs)
+    return _stars.star_label_tasks(inputs) if in_files else 1
 
 
-def label(task: PhaseTask) -> None:
-    """A phase's body: writes (document, component) of every document with an edge, by shard group."""
+def label(task: PhaseTask, *, in_files: bool) -> None:
+    """A phase's body: writes (document, component) of every document with an edge, by shard group.
+
+    Raises:
+        StageError: there are more documents than a forest holds.
+    """
     held: list[np.ndarray] = []
     rows = files = nodes = 0
 
@@ -48,7 +54,7 @@ def label(task: PhaseTask) -> None:
         held, rows = [], 0
         files += 1
 
-    for labels in _forest_labels(task) if _stars.in_memory(task) else _stars.stable_labels(task):
+    for labels in _stars.stable_labels(task) if in_files else _forest_labels(task):
         held.append(labels)
         rows += len(labels)
         nodes += len(labels)
@@ -63,6 +69,11 @@ def _forest_labels(task: PhaseTask) -> Iterator[np.ndarray]:
     """(document, component), a shard at a time: uint64 arrays (n, 2)."""
     extents = [extent for note in task.info("bands").values() for extent in note["extents"]]
     bases = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(extents, np.int64))])
+    if bases[-1] > FOREST_DOCUMENTS:
+        raise StageError(
+            f"{bases[-1]:,} documents do not fit in one process's memory ({FOREST_DOCUMENTS:,} do)",
+            hint="dedup.minhash: add `components: files`; what is done stays done",
+        )
     forest = Forest(int(bases[-1]))
     for part in task.parts("edges"):
         with Run(task, part) as run:

@@ -21,8 +21,6 @@ from stages.dedup import _shards
 from stages.dedup._runs import Run, RunWriter, bucket_counts, chunks, slices
 from stages.kernels.sortruns import partition_order, smallest_per_key, starts_of, top_bits
 
-#: Above this many documents the forest (5 bytes each) would take over 2 GB.
-FOREST_DOCUMENTS: Final = 400_000_000
 ROUNDS: Final = 20
 _TASK_RECORDS: Final = 64 << 20
 _SLICE_RECORDS: Final = 4 << 20
@@ -37,18 +35,8 @@ def spread(numbers: np.ndarray) -> np.ndarray:
     return x
 
 
-def documents(inputs: PhaseInputs) -> int:
-    """Rows of all shards up to the last one with a signature."""
-    return sum(sum(note["extents"]) for note in inputs.info("bands").values())
-
-
-def in_memory(inputs: PhaseInputs) -> bool:
-    """Whether one forest holds them."""
-    return documents(inputs) <= FOREST_DOCUMENTS
-
-
 def star_phases() -> tuple[Phase, ...]:
-    """The phases from `edges` to `components`; they have no tasks where a forest does, or once stars are stable."""
+    """The phases from `edges` to `components`; they have no tasks once stars are stable."""
     phases = [Phase("stars_00", _scatter, _scatter_tasks)]
     for i in range(1, ROUNDS + 1):
         phases.append(Phase(_large_name(i), partial(_large, turn=i), partial(_large_tasks, turn=i)))
@@ -103,17 +91,17 @@ def _range_tasks(inputs: PhaseInputs, phase: str) -> int:
 
 
 def _scatter_tasks(inputs: PhaseInputs) -> int:
-    return 0 if in_memory(inputs) else len(inputs.info("edges"))
+    return len(inputs.info("edges"))
 
 
 def _large_tasks(inputs: PhaseInputs, turn: int) -> int:
-    if in_memory(inputs) or any(_stable(inputs, t) for t in range(1, turn)):
+    if any(_stable(inputs, t) for t in range(1, turn)):
         return 0
     return _range_tasks(inputs, _small_name(turn - 1))
 
 
 def _small_tasks(inputs: PhaseInputs, turn: int) -> int:
-    if in_memory(inputs) or any(_stable(inputs, t) for t in range(1, turn + 1)):
+    if any(_stable(inputs, t) for t in range(1, turn + 1)):
         return 0
     return _range_tasks(inputs, _large_name(turn))
 

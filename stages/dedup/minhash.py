@@ -131,6 +131,7 @@ class NearDuplicates(Exchange):
     sources: tuple[str, ...] = param((), doc="Values of `source`, best first, for source_rank in `keep`.")
     within: str | None = param(None, doc="Compare only documents with the same value of this column; none: all.")
     max_representatives: int = param(256, doc="Kept documents of a cluster that others are compared with.")
+    components: Literal["memory", "files"] = param("memory", semantic=False, doc="Where components are found.")
 
     version: ClassVar[int] = 1
     resources: ClassVar[Resources] = Resources(memory=2500 << 20)
@@ -161,13 +162,18 @@ class NearDuplicates(Exchange):
         election, verification = self._election(), _clusters.Verification(self.verify)
         bands = partial(_bands.write_bands, signature=_SIGNATURE, within=self.within, bands=self.bands, rows=self.rows)
         edges = partial(_bands.write_edges, bands=self.bands)
+        in_files = self.components == "files"
         gather = partial(_clusters.gather, election=election, verification=verification, order=self._order())
         elect = partial(_clusters.hold_elections, election=election, verification=verification)
         return (
             Phase("bands", bands, _shards.group_count),
             Phase("edges", edges, partial(_bands.edge_tasks, bands=self.bands)),
-            *_stars.star_phases(),
-            Phase("components", _components.label, _components.label_tasks),
+            *(_stars.star_phases() if in_files else ()),
+            Phase(
+                "components",
+                partial(_components.label, in_files=in_files),
+                partial(_components.label_tasks, in_files=in_files),
+            ),
             Phase("members", gather, _shards.group_count),
             Phase("elect", elect, partial(_clusters.tasks, election=election)),
             Phase("lists", partial(_verdicts.collect, phase="elect"), _shards.group_count),
@@ -229,6 +235,12 @@ class MinHash(Composite):
     max_representatives: int = param(
         256, doc="Kept documents of a cluster that others are compared with; those unlike all of them stay, too."
     )
+    components: Literal["memory", "files"] = param(
+        "memory",
+        semantic=False,
+        doc="Where connected components are found: in one process's memory, up to 400 million documents, or over files, "
+        "any number; the outcome is the same.",
+    )
     hash_seed: int = param(1, doc="Picks the permutations.")
     family: Literal["native", "datasketch", "datasketch_legacy"] = param(
         "native",
@@ -289,6 +301,7 @@ class MinHash(Composite):
             sources=self.sources,
             within=self.within,
             max_representatives=self.max_representatives,
+            components=self.components,
         )
         return signature, exchange, NearFilter()
 

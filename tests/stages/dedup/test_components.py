@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from corpusflow import StageError
 from stages.dedup import _components, _shards, _stars
 from stages.dedup._runs import Run, RunWriter
 
@@ -41,7 +43,7 @@ def graphs() -> dict[str, tuple[int, np.ndarray]]:
 GRAPHS = graphs()
 
 
-def labels_of(dedup_module, folder: Path, n: int, edges: np.ndarray) -> tuple[dict[int, int], int]:
+def labels_of(dedup_module, folder: Path, n: int, edges: np.ndarray, *, in_files: bool) -> tuple[dict[int, int], int]:
     """Runs the phases between `edges` and `components`; labels by node, and the number of rounds."""
     shards = -(-n // ROWS)
     run = dedup_module.MemoryRun(folder, {s: pa.table({"x": pa.array([0])}) for s in range(shards)}, {}, 10)
@@ -59,10 +61,11 @@ def labels_of(dedup_module, folder: Path, n: int, edges: np.ndarray) -> tuple[di
                 writer.close()
         run.committed["edges"][index] = (task.written, {}, {})
     rounds = 0
-    phases = [(p.name, p.run, p.tasks) for p in _stars.star_phases()]
-    for name, body, tasks in [*phases, ("components", _components.label, _components.label_tasks)]:
+    phases = [(p.name, p.run, p.tasks) for p in _stars.star_phases()] if in_files else []
+    label, tasks = (partial(f, in_files=in_files) for f in (_components.label, _components.label_tasks))
+    for name, body, count in [*phases, ("components", label, tasks)]:
         done = {}
-        for index in range(tasks(run)):
+        for index in range(count(run)):
             task = dedup_module.MemoryTask(run, name, index)
             body(task)
             done[index] = (task.written, task.noted, task.counted)
@@ -94,13 +97,12 @@ def test_components_are_scipys(
 ) -> None:
     n, edges = GRAPHS[name]
     if way != "forest":
-        monkeypatch.setattr(_stars, "FOREST_DOCUMENTS", 0)
         monkeypatch.setattr(_stars, "_TASK_RECORDS", 1_500)
     if "streamed" in way:
         monkeypatch.setattr(_stars, "_SLICE_RECORDS", 20)
         monkeypatch.setattr(_stars, "_FLUSH_RECORDS", 300)
         monkeypatch.setattr(_components, "_FLUSH_LABELS", 300)
-    labels, rounds = labels_of(dedup_module, tmp_path, n, edges)
+    labels, rounds = labels_of(dedup_module, tmp_path, n, edges, in_files=way != "forest")
     sets: dict[int, set[int]] = {}
     for node, component in labels.items():
         sets.setdefault(component, set()).add(node)
@@ -108,13 +110,20 @@ def test_components_are_scipys(
     assert rounds <= (0 if way == "forest" else 14)
 
 
-def test_rounds_on_near_duplicates_are_few(dedup_module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_stars, "FOREST_DOCUMENTS", 0)
-    assert labels_of(dedup_module, tmp_path, *GRAPHS["like near-duplicates"])[1] <= 4
+def test_rounds_on_near_duplicates_are_few(dedup_module, tmp_path: Path) -> None:
+    assert labels_of(dedup_module, tmp_path, *GRAPHS["like near-duplicates"], in_files=True)[1] <= 4
+
+
+def test_too_many_documents_for_memory_is_an_error_with_a_way_out(
+    dedup_module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_components, "FOREST_DOCUMENTS", 1_000)
+    with pytest.raises(StageError, match="do not fit") as caught:
+        labels_of(dedup_module, tmp_path, *GRAPHS["one edge"], in_files=False)
+    assert "components: files" in str(caught.value)
 
 
 def test_what_does_not_settle_is_said(dedup_module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_stars, "FOREST_DOCUMENTS", 0)
     monkeypatch.setattr(_stars, "ROUNDS", 2)
     with pytest.raises(Exception, match="did not settle in 2 rounds"):
-        labels_of(dedup_module, tmp_path, *GRAPHS["path in order"])
+        labels_of(dedup_module, tmp_path, *GRAPHS["path in order"], in_files=True)

@@ -15,8 +15,9 @@ import zstandard
 from corpusflow import ConfigError, check_stage
 from stages.dedup.decontaminate import CutContamination, Decontaminate, Overlap
 
-WORDS = """which of these is the best reason for why water level in a lake rises when snow melts during spring and then falls
-again before autumn because rivers carry it away to sea where ships sail between islands with cargo of grain iron wool""".split()
+_WORDS = """which of these is the best reason for why water level in a lake rises when snow melts during spring and then falls
+again before autumn because rivers carry it away to sea where ships sail between islands with cargo of grain iron wool"""
+WORDS = _WORDS.split()
 HAN = "下列哪一项最能说明春天雪融化时湖水位上升而秋天前又下降的原因是河流把水带到大海船只在岛屿之间运送粮食铁羊毛"
 
 

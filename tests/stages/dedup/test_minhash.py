@@ -170,9 +170,8 @@ def test_shards_order_and_batches_change_nothing(dedup, rows: list[dict], monkey
     assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
     assert len(dedup.last.committed["edges"]) == 14 * 5
     # components over files
-    monkeypatch.setattr(_stars, "FOREST_DOCUMENTS", 0)
     monkeypatch.setattr(_stars, "_TASK_RECORDS", 500)
-    assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
+    assert columns_of(dedup(MinHash(components="files"), spread(shuffled, 5, seed=5))) == expected
     assert len(dedup.last.committed["stars_01_large"]) > 3
     assert len(dedup.last.committed["elect"]) >= 3
 
