@@ -153,8 +153,12 @@ class JoinedPairs(NamedTuple):
 
 def joined_pairs(pieces: Iterable[str]) -> JoinedPairs:
     """The pairs within any of `pieces`."""
-    pairs = np.array(sorted({(ord(a), ord(b)) for p in pieces for a, b in pairwise(p)}), np.uint64)
-    pairs = pairs.reshape(-1, 2)
+    return pair_set({(ord(a), ord(b)) for p in pieces for a, b in pairwise(p)})
+
+
+def pair_set(code_points: Iterable[tuple[int, int]]) -> JoinedPairs:
+    """JoinedPairs of given pairs of code points."""
+    pairs = np.array(sorted(code_points), np.uint64).reshape(-1, 2)
     exact = np.zeros(128 * 128, np.bool_)
     both = (pairs < 128).all(axis=1)
     exact[(pairs[both, 0] * 128 + pairs[both, 1]).astype(np.int64)] = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
@@ -22,6 +22,9 @@ TOKENS: Final = "tokenize.tokens"
 
 #: Megatron-LM reads a file as uint16 if and only if the vocabulary is smaller than this, so nothing else is safe for it.
 UINT16_BELOW: Final = 65_500
+
+#: Characters handed to a library in one call: enough to make the call's cost vanish, little enough to bound its lists.
+_CALL_CHARACTERS: Final = 4 << 20
 
 
 def token_type(largest_id: int) -> pa.DataType:
@@ -50,6 +53,47 @@ class Encoder(Protocol):
         Returns:
             (offsets, ids): int64 array (n + 1,) and int32 array (offsets[n],).
         """
+
+
+class Library:
+    """A tokenizer library itself, one thread, in batches of some megabytes of text.
+
+    Args:
+        encode: ids of each of a list of texts.
+    """
+
+    def __init__(self, encode: Callable[[list[str]], Iterable[Sequence[int]]]) -> None:
+        self._encode = encode
+
+    def encode(self, text: pa.Array, before: int | None, after: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """See `Encoder`."""
+        lengths = np.zeros(len(text) + 1, np.int64)
+        pieces = []
+        head = [] if before is None else [before]
+        tail = [] if after is None else [after]
+        at = 0
+        for batch in _calls(text):
+            encoded = iter(self._encode([t for t in batch if t is not None]))
+            for value in batch:
+                at += 1
+                if value is not None:
+                    pieces.append(np.array([*head, *next(encoded), *tail], np.int32))
+                    lengths[at] = len(pieces[-1])
+        return np.cumsum(lengths), np.concatenate(pieces) if pieces else np.zeros(0, np.int32)
+
+
+def _calls(text: pa.Array) -> Iterator[list[str | None]]:
+    batch: list[str | None] = []
+    size = 0
+    for scalar in text:
+        value = scalar.as_py()
+        batch.append(value)
+        size += len(value or "")
+        if size >= _CALL_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +128,7 @@ class TokenScore(Score):
             "add_eos": self.add_eos,
         }
 
-    def special(self) -> tuple[int | None, int | None]:
+    def ends(self) -> tuple[int | None, int | None]:
         """Ids put before and after each document.
 
         Raises:
@@ -101,7 +145,7 @@ class TokenScore(Score):
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         text = batch.column("text")
-        offsets, ids = self.opened.encode(text, *self.special())
+        offsets, ids = self.opened.encode(text, *self.ends())
         width = self.outputs()[TOKENS].value_type.to_pandas_dtype()
         tokens = pa.ListArray.from_arrays(
             pa.array(offsets.astype(np.int32)),
@@ -111,7 +155,7 @@ class TokenScore(Score):
         return pa.RecordBatch.from_arrays([tokens], names=[TOKENS])
 
     def warm(self) -> None:
-        self.opened.encode(pa.array(["a"], pa.large_string()), *self.special())
+        self.opened.encode(pa.array(["a"], pa.large_string()), *self.ends())
 
 
 @lru_cache(maxsize=16)

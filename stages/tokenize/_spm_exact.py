@@ -166,7 +166,7 @@ def _byte_ids(model: SpmModel) -> np.ndarray:
     return ids
 
 
-def _scratch(text_bytes: int, symbols: int) -> Scratch:
+def scratch(text_bytes: int, symbols: int) -> Scratch:
     return Scratch(
         np.zeros(text_bytes, np.uint8),
         np.zeros(symbols, np.int32),
@@ -235,10 +235,10 @@ class KernelEncoder:
                     self._scratch = self._room(len(self._scratch.text), 2 * int(state[spm_bpe.NEEDED]))
 
 
-def kernel_encoder(model: SpmModel, memo_bits: int = 19) -> KernelEncoder:
+def kernel_encoder(model: SpmModel, memo_bits: int = 20) -> KernelEncoder:
     """The encoder of a model that `refusal` has nothing against."""
     if model.kind == BPE:
-        return KernelEncoder(bpe_model(model), spm_bpe.encode, _scratch, new_memo(memo_bits))
+        return KernelEncoder(bpe_model(model), spm_bpe.encode, scratch, new_memo(memo_bits))
     return KernelEncoder(unigram_model(model), spm_unigram.encode, _paths, new_memo(memo_bits))
 
 

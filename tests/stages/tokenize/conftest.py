@@ -54,3 +54,9 @@ def spm_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def train_spm() -> Callable[..., str]:
     """`train`, for tests that want another kind of model."""
     return train
+
+
+@pytest.fixture(scope="session")
+def corpus() -> list[str]:
+    """What the models are trained on."""
+    return [EN, ZH, OTHER]

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from stages.kernels.token_memo import AGAIN, HITS, MISSES, RESETS
 from stages.tokenize._spm_exact import disagreement, kernel_encoder, refusal
 from stages.tokenize._spm_model import load
-from stages.tokenize.sentencepiece import Library, SentencePiece
+from stages.tokenize.sentencepiece import SentencePiece, library
 
 MODELS: dict[str, dict[str, object]] = {
     "identity": {},
@@ -83,7 +83,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path = train_spm(tmp_path_factory.mktemp("exact") / "m.model", **MODELS[request.param])
     model, _ = load(path)
     assert refusal(model) is None
-    return kernel_encoder(model, memo_bits=12), Library(Path(path).read_bytes())
+    return kernel_encoder(model, memo_bits=12), library(Path(path).read_bytes())
 
 
 def assert_same(pair: tuple[Any, Any], texts: list[str]) -> None:
@@ -141,9 +141,9 @@ def test_every_character_of_the_basic_plane(pair: tuple[Any, Any]) -> None:
 
 def test_full_table_is_emptied_and_changes_nothing(spm_model: str) -> None:
     model, _ = load(spm_model)
-    small, library = kernel_encoder(model, memo_bits=4), Library(Path(spm_model).read_bytes())
+    small, engine = kernel_encoder(model, memo_bits=4), library(Path(spm_model).read_bytes())
     rng = random.Random(3)
-    assert_same((small, library), ["".join(rng.choices(ALPHABET, k=50)) for _ in range(500)])
+    assert_same((small, engine), ["".join(rng.choices(ALPHABET, k=50)) for _ in range(500)])
     assert small.memo.state[RESETS] > 100
 
 
@@ -155,7 +155,7 @@ def test_a_wrong_table_would_be_caught(spm_model: str) -> None:
     rolled = np.roll(tables.ids, 1)
     rolled.flags.writeable = False
     wrong._tables = tables._replace(ids=rolled)
-    assert disagreement(wrong, Library(Path(spm_model).read_bytes())) is not None
+    assert disagreement(wrong, library(Path(spm_model).read_bytes())) is not None
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_time_stays_linear_without_a_place_to_split(spm_model: str) -> None:
 def test_unigram_sums_far_into_a_document(tmp_path: Path, train_spm: Any, byte_fallback: bool) -> None:
     """Scores are added in float32 from the start of the document: far in, close paths swap, and then they are reset."""
     path = train_spm(tmp_path / "u.model", model_type="unigram", vocab_size=560, byte_fallback=byte_fallback)
-    encoder, library = kernel_encoder(load(path)[0]), Library(Path(path).read_bytes())
+    encoder, engine = kernel_encoder(load(path)[0]), library(Path(path).read_bytes())
     rng = random.Random(5)
     words = [
         "river",
@@ -213,7 +213,7 @@ def test_unigram_sums_far_into_a_document(tmp_path: Path, train_spm: Any, byte_f
         "unexpectedly",
     ]
     text = " ".join("".join(rng.choices(words, k=rng.randrange(1, 3))) for _ in range(60_000))
-    assert_same((encoder, library), [text])
+    assert_same((encoder, engine), [text])
     assert 0 < encoder.memo.state[AGAIN] < encoder.memo.state[HITS]
 
 

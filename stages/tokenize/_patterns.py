@@ -1,0 +1,110 @@
+r"""The regular expressions of byte-level tokenizers that `kernels.pretokens` follows, and what they say of each character.
+
+A pattern is known by its exact text. Which characters are letters, numbers and spaces is asked of the engine that would run
+the expression, since that depends on the Unicode version it was built with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from stages.kernels.pretokens import (
+    ANY_CONTRACTIONS,
+    LETTER,
+    LOWER,
+    LOWER_CONTRACTIONS,
+    NO_CONTRACTIONS,
+    NUMBER,
+    SPACE,
+    UPPER,
+    Pattern,
+)
+
+#: Planes with characters in any Unicode version: no letter, number or space lies elsewhere.
+_RANGES: Final = ((0, 0xD800), (0xE000, 0x40000), (0xE0000, 0xE1000))
+
+_GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_O200K_WORDS: Final = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+)
+_TIKTOKEN_CL100K: Final = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|"
+    r"\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+)
+_REST: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+class Shape(NamedTuple):
+    """The switches of `pretokens.Pattern`."""
+
+    contractions: int
+    any_prefix: bool
+    most_digits: int
+    line_ends: bool
+    slashes: bool = False
+    cased: bool = False
+    tail: bool = False
+
+
+def _cl100k(digits: str) -> str:
+    return r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|" + digits + r"| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _REST
+
+
+SHAPES: Final = {
+    _GPT2: Shape(LOWER_CONTRACTIONS, False, 0, False),
+    # the same language, as tiktoken writes it
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s": Shape(
+        LOWER_CONTRACTIONS, False, 0, False
+    ),
+    _cl100k(r"\p{N}{1,3}"): Shape(ANY_CONTRACTIONS, True, 3, True),
+    _cl100k(r"\p{N}"): Shape(ANY_CONTRACTIONS, True, 1, True),
+    _TIKTOKEN_CL100K: Shape(ANY_CONTRACTIONS, True, 3, True, tail=True),
+    _O200K_WORDS + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _REST: Shape(
+        ANY_CONTRACTIONS, True, 3, True, slashes=True, cased=True
+    ),
+    r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _REST: Shape(NO_CONTRACTIONS, True, 3, True),
+}
+
+#: tiktoken's names for the expressions of its public encodings.
+NAMED: Final = {
+    "gpt2": list(SHAPES)[1],
+    "r50k_base": list(SHAPES)[1],
+    "p50k_base": list(SHAPES)[1],
+    "cl100k_base": list(SHAPES)[4],
+    "o200k_base": list(SHAPES)[5],
+}
+
+_CLASSES: Final = (
+    (LETTER, r"\p{L}"),
+    (NUMBER, r"\p{N}"),
+    (SPACE, r"\s"),
+    (UPPER, r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"),
+    (LOWER, r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"),
+)
+
+
+def characters() -> Iterator[str]:
+    """Every character that may be of a class, in runs."""
+    for first, last in _RANGES:
+        yield "".join(map(chr, range(first, last)))
+
+
+def pattern(shape: Shape, members: Callable[[str], Iterator[tuple[int, int]]]) -> Pattern:
+    """The kernel's pattern.
+
+    Args:
+        shape: its switches.
+        members: ranges of code points [first, last) that a class expression matches, as the engine has it.
+    """
+    classes = np.zeros(0x110000, np.uint8)
+    for flag, expression in _CLASSES:
+        if flag in (UPPER, LOWER) and not shape.cased:
+            continue
+        for first, last in members(expression):
+            classes[first:last] |= flag
+    classes.flags.writeable = False
+    return Pattern(classes, *shape)
