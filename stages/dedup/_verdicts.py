@@ -80,7 +80,7 @@ def collect(task: PhaseTask, *, phase: str) -> None:
         task.note(starts=[0] * (len(positions) + 1))
         return
     everything = np.concatenate(documents)
-    order = np.argsort(everything)
+    order = np.argsort(everything, kind="stable")
     everything = everything[order]
     bounds = np.array([*positions, positions[-1] + 1], np.uint64) << np.uint64(32)
     task.note(starts=np.searchsorted(everything, bounds).tolist())
@@ -102,7 +102,7 @@ def joined(shard: int, inputs: PhaseInputs, phase: str, schema: pa.Schema) -> It
     Returns:
         pairs of `row` (int32) and the verdicts' columns, null where there is no verdict.
     """
-    listed = _shard_list(shard, inputs, phase, schema)
+    listed = shard_list(shard, inputs, phase, schema)
     known = listed.column("row").to_numpy()
     columns = listed.select(schema.names)
     for batch in inputs.survivors(shard, ()):
@@ -115,8 +115,8 @@ def joined(shard: int, inputs: PhaseInputs, phase: str, schema: pa.Schema) -> It
         yield rows, columns.take(pa.array(at, mask=absent))
 
 
-def _shard_list(shard: int, inputs: PhaseInputs, phase: str, schema: pa.Schema) -> pa.Table:
-    """`row` and verdicts of one shard, ascending by row."""
+def shard_list(shard: int, inputs: PhaseInputs, phase: str, schema: pa.Schema) -> pa.Table:
+    """`row` and verdicts of one shard, ascending by row; a row may have several."""
     position = inputs.shards.index(shard)
     group, member = divmod(position, _shards.group_size(inputs))
     parts = inputs.parts(phase, group)

@@ -68,6 +68,11 @@ def normalised(urls: pa.Array, ignore: Sequence[str] = TRACKING) -> pa.Array:
     return pc.if_else(pc.is_valid(whole), whole, trimmed)
 
 
+def hosts(urls: pa.Array) -> pa.Array:
+    """The host of each address as it is compared: string array (n,), null where there is no address."""
+    return pc.replace_substring_regex(normalised(urls, ()), r"(?s)[/?:].*$", "")
+
+
 @dataclass(frozen=True, kw_only=True)
 class UrlHash(Score):
     """Hashes the normalised address."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusflow import Composite, Exchange, Filter, Part, Phase, PhaseInputs, PhaseTask, Score, Stage
+from corpusflow import Composite, Exchange, Filter, Part, Phase, PhaseInputs, PhaseTask, Score, Stage, Transform
 from corpusflow.rules import evaluate
 from corpusflow.stage import require_columns
 
@@ -185,6 +185,8 @@ class Dedup:
                 tables = {s: self._score(part, t) for s, t in tables.items()}
             elif isinstance(part, Exchange):
                 tables = self._exchange(part, tables, epochs or {}, batch_rows, on_phase)
+            elif isinstance(part, Transform):
+                tables = {s: self._transform(part, t) for s, t in tables.items()}
             elif isinstance(part, Filter):
                 rules.extend(part.rules())
         done = pa.concat_tables([t for _, t in sorted(tables.items())]).combine_chunks()
@@ -202,6 +204,15 @@ class Dedup:
             return table
         for name, kind in part.outputs().items():
             table = table.append_column(name, pa.array([], kind))
+        return table
+
+    @staticmethod
+    def _transform(part: Transform, table: pa.Table) -> pa.Table:
+        for batch in table.combine_chunks().to_batches() or []:
+            changed = part.transform(batch.select(list(part.inputs())))
+            require_columns(type(part).__name__, changed.schema, part.outputs())
+            for name in changed.schema.names:
+                table = table.set_column(table.schema.get_field_index(name), name, changed.column(name))
         return table
 
     def _exchange(
