@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow.api import Run
@@ -113,12 +114,13 @@ def finding_data(finding: Finding) -> dict[str, Any]:
 
 
 def find_documents(run: Run, key: str, *, most: int = 20) -> list[Place]:
-    """Records whose id, URL or record id is `key`, at most `most`.
+    """Records whose id, URL or record id is `key`, at most `most`, documents before records that are none.
 
     Raises:
         ConfigError: there is none.
     """
-    found: list[Place] = []
+    documents: list[Place] = []
+    others: list[Place] = []  # request and metadata records share the page's URL
     for shard in _likely_first(run, key):
         reader = ShardReader(run.plan, shard)
         node = reader.source_node()
@@ -126,20 +128,27 @@ def find_documents(run: Run, key: str, *, most: int = 20) -> list[Place]:
         part = record.part(ROWS) if record is not None else None
         if part is None:
             continue
-        table = read_part(reader.dataset(node), part, [ID, "url", "record_id"])
-        for column in (ID, "url", "record_id"):
-            rows = np.flatnonzero(pc.equal(table.column(column), key).fill_null(False).to_numpy())
-            found += [Place(shard, int(r)) for r in rows if Place(shard, int(r)) not in found]
-            if column == ID and len(rows):
-                return found[:1]  # ids are unique
-        if len(found) >= most:
+        table = read_part(reader.dataset(node), part, [ID, "url", "record_id", SKIPPED])
+        by_id = _equal(table, ID, key)
+        if by_id.any():
+            return [Place(shard, int(by_id.argmax()))]  # ids are unique
+        hits = _equal(table, "url", key) | _equal(table, "record_id", key)
+        skipped = table.column(SKIPPED).is_valid().to_numpy()
+        documents += [Place(shard, int(r)) for r in np.flatnonzero(hits & ~skipped)]
+        others += [Place(shard, int(r)) for r in np.flatnonzero(hits & skipped)]
+        if len(documents) >= most:
             break
-    if not found:
+    if not documents and not others:
         raise ConfigError(
             f"no record of {run.plan.run_dir} has the id, URL or record id {key!r}",
             hint=f"corpusflow inspect {run.plan.run_dir} --stage {run.stages[0]}  shows what ids look like",
         )
-    return found[:most]
+    return [*documents, *others][:most]
+
+
+def _equal(table: pa.Table, column: str, key: str) -> np.ndarray:
+    out: np.ndarray = pc.equal(table.column(column), key).fill_null(False).to_numpy()
+    return out
 
 
 def _likely_first(run: Run, key: str) -> Iterator[Shard]:
@@ -220,9 +229,11 @@ class _Teller:
             if node.kind == "filter" and dropped:
                 passage.outcome = WOULD_DROP if passage.outcome == DROPPED else DROPPED_ALREADY
             yield passage
-            if passage.outcome == QUARANTINED_HERE or (passage.outcome == DROPPED and node.gate):
-                return
-            dropped = dropped or passage.outcome == DROPPED
+            ended = node.kind == "transform" if passage.outcome == QUARANTINED_HERE else node.gate
+            if passage.outcome in (DROPPED, QUARANTINED_HERE):
+                if ended:
+                    return
+                dropped = True
 
     def _passage(self, node: Node, row: int) -> Passage:
         at = np.array([row], np.int32)

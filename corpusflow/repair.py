@@ -6,10 +6,12 @@ its contents are the recorded ones. Runs in this process, shard by shard: damage
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from corpusflow.build import content_sha256
 from corpusflow.commit import Record, condemn
 from corpusflow.datasets import PlanDataset, datasets_of
 from corpusflow.errors import CorpusflowError, CorruptShardError
@@ -18,7 +20,7 @@ from corpusflow.plan import Plan, Step
 from corpusflow.publish import MANIFEST, export_folder, publish
 from corpusflow.storage import storage_for
 from corpusflow.task import run_shard
-from corpusflow.verify import Problem, Verification
+from corpusflow.verify import Problem, Verification, pinned_copies
 
 Tell = Callable[[str], None]
 
@@ -38,6 +40,9 @@ def repair(plan: Plan, found: Verification, tell: Tell = lambda text: None) -> R
     for problem in found.problems:
         if problem.remedy == "record":
             _try(result, tell, partial(_write_record, items[problem.node, problem.phase], problem))
+    for problem in found.problems:
+        if problem.remedy == "pinned":
+            _try(result, tell, partial(_copy_again, plan, problem.path))
     for step in plan.steps:
         for places in _places(plan, step, found.problems):
             _try(result, tell, partial(_make_again, plan, step, places, items))
@@ -112,6 +117,22 @@ def _check_against_seal(item: PlanDataset, record: Record) -> None:
         raise CorruptShardError(
             f"{item.name}: shard {record.shard}, made again, is not what was sealed", hint="start another run folder"
         )
+
+
+def _copy_again(plan: Plan, copy: str) -> str:
+    """Copy a model or user file into the run folder again, if what it came from is still what it was."""
+    sha, source, _ = next(p for p in pinned_copies(plan) if p[2] == copy)
+    if not os.path.exists(source) or content_sha256(source) != sha:
+        raise CorruptShardError(
+            f"{copy} is damaged, and {source}, which it was copied from, is gone or has changed",
+            hint=f"put the file with SHA-256 {sha} there",
+        )
+    storage = storage_for(copy)
+    files = [i.path for i in storage_for(source).walk(source)] if os.path.isdir(source) else [source]
+    for path in files:
+        target = copy if path == source else f"{copy}/{os.path.relpath(path, source)}"
+        storage.replace(target, storage_for(path).get(path))
+    return f"{copy}: copied again from {source}"
 
 
 def _write_record(item: PlanDataset, problem: Problem) -> str:

@@ -28,8 +28,9 @@ from corpusflow.publish import MANIFEST, export_folder, manifest_bytes
 from corpusflow.stage import Check, Sink
 from corpusflow.storage import storage_for
 
-#: What mends a problem: making a shard again, writing a record or manifest from the other, publishing again, nothing.
-Remedy = Literal["shard", "record", "manifest", "export", ""]
+#: What mends a problem: making a shard again, writing a record or manifest from the other, copying a model again,
+#: publishing again, nothing.
+Remedy = Literal["shard", "record", "manifest", "pinned", "export", ""]
 
 _ROWS: Final = ".parquet"
 
@@ -132,7 +133,7 @@ def check_dataset(item: PlanDataset, found: Verification) -> None:
     for number, key in item.keys.items():
         record = records.get(number)
         if record is None:
-            if sealed is not None or _has_torn_record(item.dataset, number, key):
+            if seal is not None or _has_torn_record(item.dataset, number, key):
                 known = sealed is not None and number in sealed
                 found.problems.append(
                     _problem(
@@ -255,13 +256,21 @@ def _whole(plan: Plan, index: int, missing: Node) -> bool:
 
 
 def _check_pinned(plan: Plan, found: Verification) -> None:
-    pinned = {sha: pinned_path(plan.run_dir, sha, path) for sha, path in plan.models.items() if path}
-    pinned |= {sha: pinned_code_path(plan.run_dir, sha, path) for sha, path in plan.code.items()}
-    for sha, path in pinned.items():
+    for sha, _, path in pinned_copies(plan):
         if not os.path.exists(path):
-            found.problems.append(Problem("pinned copy of a model or of code is missing", path))
+            found.problems.append(Problem("pinned copy of a model or of code is missing", path, remedy="pinned"))
         elif content_sha256(path) != sha:
-            found.problems.append(Problem("pinned copy of a model or of code has another SHA-256", path))
+            what = "pinned copy of a model or of code has another SHA-256"
+            found.problems.append(Problem(what, path, remedy="pinned"))
+
+
+def pinned_copies(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """(SHA-256, where it came from, the run folder's copy) of every model and user file."""
+    for sha, path in plan.models.items():
+        if path:
+            yield sha, path, pinned_path(plan.run_dir, sha, path)
+    for sha, path in plan.code.items():
+        yield sha, path, pinned_code_path(plan.run_dir, sha, path)
 
 
 # ---- exports ----
@@ -274,7 +283,7 @@ def check_export(plan: Plan, node: Node, found: Verification, sample: int) -> No
     sink = node.build()
     if not isinstance(sink, Sink):
         return
-    damaged = any(p.node == node.index and p.remedy == "shard" for p in found.problems)
+    damaged = any(p.remedy != "export" for p in found.problems)  # what the Sink would read cannot be trusted
     try:
         found.problems += _published_problems(plan, node, sink)
         if not damaged:
