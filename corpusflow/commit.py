@@ -21,7 +21,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -346,15 +346,17 @@ class Dataset:
         """
         for info in self.storage.list(self.root):  # of any epoch: their shards are the same dataset
             if not allow_drift and os.path.basename(info.path).startswith("PLAN-"):
-                self._refuse_drift(json.loads(self.storage.get(info.path)), content)
+                self._refuse_drift(self.storage.get(info.path), content)
         data = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
-        name = self.path(f"PLAN-{epoch:04d}.json")
-        if not self.storage.put_exclusive(name, data) and not allow_drift:
-            self._refuse_drift(json.loads(self.storage.get(name)), content)
+        name = f"PLAN-{epoch:04d}.json"
+        if not self._put(name, data, _readable_json) and not allow_drift:
+            self._refuse_drift(self.storage.get(self.path(name)), content)
 
     @staticmethod
-    def _refuse_drift(before: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-        pinned, now = before.get("libraries", {}), content.get("libraries", {})
+    def _refuse_drift(before: bytes, content: Mapping[str, Any]) -> None:
+        if not _readable_json(before):
+            return
+        pinned, now = json.loads(before).get("libraries", {}), content.get("libraries", {})
         drifted = [
             f"{k} {pinned.get(k, 'absent')} -> {now.get(k, 'absent')}"
             for k in sorted({*pinned, *now})
@@ -373,11 +375,19 @@ class Dataset:
         ordered = sorted(records, key=lambda r: r.shard)
         digest = content_digest(ordered)
         manifest = f"manifest-{digest[:16]}.parquet"
-        if not self.storage.exists(self.path(manifest)):
-            self._write_manifest(manifest, ordered)
+        self._put(manifest, _manifest_bytes(ordered), _readable_parquet)
         body = json.dumps({"digest": digest, "manifest": manifest, "shards": len(ordered)}).encode()
-        self.storage.put_exclusive(self.path(f"_SEALED-{epoch:04d}.json"), body)
+        self._put(f"_SEALED-{epoch:04d}.json", body, _readable_json)
         return digest
+
+    def _put(self, name: str, data: bytes, readable: Callable[[bytes], bool]) -> bool:
+        """put_exclusive, or in place of what a crash left torn (where the filesystem has no hard links)."""
+        if self.storage.put_exclusive(self.path(name), data):
+            return True
+        if not readable(self.storage.get(self.path(name))):
+            self.storage.replace(self.path(name), data)
+            return True
+        return False
 
     def sealed(self, epoch: int) -> str | None:
         """The digest of a sealed epoch."""
@@ -388,7 +398,7 @@ class Dataset:
         """The seal of an epoch: `digest`, `manifest`, `shards` (how many)."""
         try:
             seal: Mapping[str, Any] = json.loads(self.storage.get(self.path(f"_SEALED-{epoch:04d}.json")))
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: torn, see _put
             return None
         return seal
 
@@ -406,9 +416,6 @@ class Dataset:
                 hint="start another run folder, or delete this dataset's folder and run again",
             )
         self.storage.replace(self.path(seal["manifest"]), _manifest_bytes(ordered))
-
-    def _write_manifest(self, name: str, records: Sequence[Record]) -> None:
-        self.storage.put_exclusive(self.path(name), _manifest_bytes(records))
 
     def verify(self, record: Record, *, digests: bool = True) -> None:
         """Hold the files of a record against it.
@@ -429,6 +436,22 @@ class Dataset:
                 raise CorruptShardError(
                     f"{path} does not have the bytes its record names (xxh3 {part.digest})", hint=hint
                 )
+
+
+def _readable_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True
+
+
+def _readable_parquet(data: bytes) -> bool:
+    try:
+        pq.read_metadata(pa.BufferReader(data))
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
 
 
 def _manifest_bytes(records: Sequence[Record]) -> bytes:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from corpusflow.build import content_sha256
 from corpusflow.config import Config
-from corpusflow.errors import ConfigError, PlanDriftError
+from corpusflow.errors import ConfigError, CorruptShardError, PlanDriftError
 from corpusflow.fingerprint import fingerprint
 from corpusflow.plan import Plan, Shard, shard_table, shards_from_table
 from corpusflow.planner import Planner, changed_inputs, make_shards, pinned_code_path, pinned_path
@@ -73,7 +73,8 @@ class RunDir:
         workers to know, too.
         """
         path = self.file("plans", f"{fingerprint(plan.as_data())[:12]}.json")
-        self.storage.put_exclusive(path, plan.encode())
+        if not self.storage.put_exclusive(path, plan.encode()) and self.storage.get(path) != plan.encode():
+            self.storage.replace(path, plan.encode())  # torn by a crash, where there are no hard links
         self.storage.replace(self.file("plan.json"), plan.encode())
         return path
 
@@ -89,7 +90,7 @@ class RunDir:
             PlanDriftError: a file changed since it was listed.
         """
         made_from = _made_from(planner)
-        tables = {e: self._table(e) for e in self._epochs()}
+        tables = {e: t for e in self._epochs() if (t := self._table(e)) is not None}
         same = [e for e, t in tables.items() if t.schema.metadata.get(_MADE_FROM) == made_from]
         if same and not refresh:
             shards = shards_from_table(tables[same[-1]])
@@ -101,7 +102,7 @@ class RunDir:
             return Listing(same[-1], shards, stored=True)
         # Of all epochs: a piece that left the input and came back is still the shard it was.
         previous = {s.key: s for t in tables.values() for s in shards_from_table(t)}
-        epoch = max(tables, default=-1) + 1
+        epoch = max(self._epochs(), default=-1) + 1
         shards = make_shards(planner, tuple(previous.values()), epoch)
         if not shards:
             raise ConfigError("the input holds nothing to read", hint="check `input:`")
@@ -128,11 +129,18 @@ class RunDir:
         names = [os.path.basename(i.path) for i in self.storage.list(self.file("plans"))]
         return [int(n[7:11]) for n in names if n.startswith("shards-") and n.endswith(".parquet")]
 
-    def _table(self, epoch: int) -> pa.Table:
-        return pq.read_table(pa.BufferReader(self.storage.get(self._listing_file(epoch))))
+    def _table(self, epoch: int) -> pa.Table | None:
+        """A stored listing; None if a crash left it torn (where the filesystem has no hard links)."""
+        try:
+            return pq.read_table(pa.BufferReader(self.storage.get(self._listing_file(epoch))))
+        except pa.ArrowInvalid:
+            return None
 
     def _shards(self, epoch: int) -> tuple[Shard, ...]:
-        return shards_from_table(self._table(epoch))
+        table = self._table(epoch)
+        if table is None:
+            raise CorruptShardError(f"{self._listing_file(epoch)} cannot be read", hint="start another run folder")
+        return shards_from_table(table)
 
     # ---- drivers ----
 
