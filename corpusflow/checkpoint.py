@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import xxhash
 
-from corpusflow.commit import Attempt, Dataset, PartFile, Record
+from corpusflow.commit import Attempt, Dataset, PartFile, Record, run_of
 from corpusflow.errors import CorruptShardError
 from corpusflow.schema import ROW
 from corpusflow.storage import Upload
@@ -106,6 +107,7 @@ class PartWriter:
     def close(self) -> None:
         """Make the file durable and name it in the record to come."""
         self._flush()
+        self._upload.mark()  # what is still to come is the footer
         self._writer.close()
         self._upload.close()
         self._attempt.add(self._label, self._name, self._upload, self.rows)
@@ -149,20 +151,39 @@ def open_parquet(dataset: Dataset, part: PartFile) -> Iterator[pq.ParquetFile]:
     """A committed Parquet file, its size checked against the record, page checksums on.
 
     Raises:
-        CorruptShardError: missing, or not the size its record says.
+        CorruptShardError: missing, not of the size and rows its record says, or with a damaged footer.
     """
     dataset_part_exists(dataset, part)
-    # ParquetFile does not close a stream it was given
-    with (
-        dataset.storage.open(dataset.path(part.path)) as stream,
-        pq.ParquetFile(
-            stream,
-            page_checksum_verification=True,
-            thrift_string_size_limit=1 << 27,
-            thrift_container_size_limit=1 << 24,
-        ) as file,
-    ):
-        yield file
+    path = dataset.path(part.path)
+    with dataset.storage.open(path) as stream:  # ParquetFile does not close a stream it was given
+        with noticing_damage(dataset, part):
+            footer = dataset.storage.get_range(path, part.footer, part.size)
+            if part.footer_digest and xxhash.xxh3_128(footer).hexdigest() != part.footer_digest:
+                raise ValueError("its footer does not have the checksum of its record")
+            file = pq.ParquetFile(
+                stream,
+                page_checksum_verification=True,
+                thrift_string_size_limit=1 << 27,
+                thrift_container_size_limit=1 << 24,
+            )
+            if file.metadata.num_rows != part.rows:
+                raise ValueError(f"it has {file.metadata.num_rows} rows, its record says {part.rows}")
+        with file:
+            yield file
+
+
+@contextmanager
+def noticing_damage(dataset: Dataset, part: PartFile) -> Iterator[None]:
+    """What Arrow says of bytes that are not those it wrote, as a CorruptShardError that names the file."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError, KeyError) as e:
+        if isinstance(e, OSError) and e.errno is not None:  # the disk's, not the file's
+            raise
+        raise CorruptShardError(
+            f"{dataset.path(part.path)} cannot be read: {str(e).strip() or type(e).__name__}",
+            hint=f"corpusflow verify {run_of(dataset.root)} --repair  makes this shard again",
+        ) from e
 
 
 def dataset_part_exists(dataset: Dataset, part: PartFile) -> None:
@@ -178,17 +199,11 @@ def read_part(
     Raises:
         CorruptShardError: the bytes fail their checksums.
     """
-    with open_parquet(dataset, part) as file:
+    with open_parquet(dataset, part) as file, noticing_damage(dataset, part):
         names = None if columns is None else list(columns)
-        try:
-            if row_groups is not None:
-                return file.read_row_groups(list(row_groups), columns=names, use_threads=False)
-            return file.read(columns=names, use_threads=False)
-        except (OSError, pa.ArrowInvalid) as e:
-            raise CorruptShardError(
-                f"{dataset.path(part.path)} cannot be read: {e}",
-                hint="corpusflow verify RUN --repair  makes the shard again",
-            ) from e
+        if row_groups is not None:
+            return file.read_row_groups(list(row_groups), columns=names, use_threads=False)
+        return file.read(columns=names, use_threads=False)
 
 
 def iterate_part(
@@ -205,14 +220,10 @@ def iterate_part(
         for group in range(file.metadata.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if wanted is None or wanted[start : start + rows].any():
-                try:
+                with noticing_damage(dataset, part):
                     table = file.read_row_group(group, columns=list(columns), use_threads=False)
-                except (OSError, pa.ArrowInvalid) as e:
-                    raise CorruptShardError(
-                        f"{dataset.path(part.path)}, row group {group}, cannot be read: {e}",
-                        hint="corpusflow verify RUN --repair  makes the shard again",
-                    ) from e
-                yield start, one_batch(table, list(columns))
+                    batch = one_batch(table, list(columns))
+                yield start, batch
             start += rows
 
 

@@ -41,13 +41,23 @@ _MAX_GENERATION = 99
 
 @dataclass(frozen=True)
 class PartFile:
-    """A committed file. `path` is relative to the dataset; `digest` is xxh3-128 of its bytes."""
+    """A committed file. `path` is relative to the dataset; `digest` is xxh3-128 of its bytes.
+
+    A Parquet file's pages carry checksums, its footer does not, and a flipped bit there loses rows without a word:
+    `footer_digest` is xxh3-128 of the bytes from `footer` on, checked whenever the file is opened.
+    """
 
     label: str
     path: str
     size: int
     digest: str
     rows: int
+    footer: int = 0
+    footer_digest: str = ""
+
+    def as_list(self) -> list[Any]:
+        """As it stands in a record."""
+        return [self.label, self.path, self.size, self.digest, self.rows, self.footer, self.footer_digest]
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class Record:
             "shard": self.shard,
             "key": self.key,
             "attempt": self.attempt,
-            "parts": [[p.label, p.path, p.size, p.digest, p.rows] for p in self.parts],
+            "parts": [p.as_list() for p in self.parts],
             "counters": self.counters,
             "info": self.info,
             "libraries": self.libraries,
@@ -139,7 +149,7 @@ class Attempt:
 
     def add(self, label: str, path: str, upload: Upload, rows: int) -> None:
         """Name a finished file in the record to come."""
-        self._parts.append(PartFile(label, path, upload.size, upload.digest(), rows))
+        self._parts.append(PartFile(label, path, upload.size, upload.digest(), rows, *upload.tail()))
 
     def commit(
         self,

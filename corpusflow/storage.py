@@ -52,10 +52,26 @@ class Upload(io.RawIOBase):
     def __init__(self) -> None:
         super().__init__()
         self._hash = xxhash.xxh3_128()
+        self._tail: tuple[int, xxhash.xxh3_128] | None = None
 
     def digest(self) -> str:
         """32 hex digits over everything written so far."""
         return str(self._hash.hexdigest())
+
+    def mark(self) -> None:
+        """Hash what comes from here on by itself, too."""
+        self._tail = (self.size, xxhash.xxh3_128())
+
+    def tail(self) -> tuple[int, str]:
+        """(where `mark` was called, 32 hex digits over what was written since); (0, "") if it never was."""
+        return (0, "") if self._tail is None else (self._tail[0], str(self._tail[1].hexdigest()))
+
+    def _passed(self, view: memoryview) -> None:
+        """Count and hash what was written."""
+        self._hash.update(view)
+        if self._tail is not None:
+            self._tail[1].update(view)
+        self.size += len(view)
 
     def abort(self) -> None:
         """Forget the file."""
@@ -151,8 +167,7 @@ class _LocalUpload(Upload):
         while done < len(view):
             faults.point("write")
             done += os.write(self._fd, view[done:])
-        self._hash.update(view)
-        self.size += len(view)
+        self._passed(view)
         return len(view)
 
     def close(self) -> None:

@@ -89,7 +89,9 @@ def test_committing_twice_is_committing_once(dataset: Dataset) -> None:
     assert len(list(dataset.storage.list(dataset.path("_commits")))) == 1
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:30] + b"X" + b[31:]])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-1], lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:30] + b"X" + b[31:]]
+)
 def test_a_torn_record_counts_as_none(dataset: Dataset, damage: Callable[[bytes], bytes]) -> None:
     """On filesystems without hard links a record may be torn; the next attempt takes the next generation."""
     attempt(dataset).commit({"kept": 1})
@@ -135,7 +137,11 @@ def test_many_at_once(dataset: Dataset) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text("aé昨\"\\\n#", max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text('aé昨"\\\n#', max_size=5),
     lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text("ab", max_size=2), v, max_size=3),
     max_leaves=6,
 )
@@ -147,7 +153,10 @@ records = st.builds(
     key=st.just(KEY),
     attempt=st.text("0f", min_size=4, max_size=4),
     parts=st.lists(
-        st.builds(PartFile, st.text("ab", max_size=2), st.just("p"), st.integers(0, 9), st.just("d"), st.integers(0, 9)), max_size=2
+        st.builds(
+            PartFile, st.text("ab", max_size=2), st.just("p"), st.integers(0, 9), st.just("d"), st.integers(0, 9)
+        ),
+        max_size=2,
     ).map(tuple),
     counters=tables,
     info=tables,
