@@ -96,6 +96,14 @@ def _calls(text: pa.Array) -> Iterator[list[str | None]]:
         yield batch
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A loaded tokenizer: what encodes (kernels or the library), and the library's way back."""
+
+    encoder: Encoder
+    decode: Callable[[list[int]], str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class TokenScore(Score):
     """Base of the tokenizer stages."""
@@ -110,6 +118,17 @@ class TokenScore(Score):
     @abstractmethod
     def vocabulary(self) -> Vocabulary:
         """Ids of the tokenizer file; cheap, for it is asked in the driver too."""
+
+    @abstractmethod
+    def open(self) -> Opened:
+        """Load the tokenizer."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of a document's ids, begin and end tokens left out; bytes that are not UTF-8 become U+FFFD."""
+        before, after = self.ends()
+        first = 1 if before is not None and len(ids) and ids[0] == before else 0
+        last = len(ids) - (1 if after is not None and len(ids) > first and ids[-1] == after else 0)
+        return str(self.opened.decode([int(i) for i in ids[first:last]]))
 
     def outputs(self) -> Mapping[str, pa.DataType]:
         return {TOKENS: pa.list_(token_type(self.vocabulary().largest_id))}
@@ -145,7 +164,7 @@ class TokenScore(Score):
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         text = batch.column("text")
-        offsets, ids = self.opened.encode(text, *self.ends())
+        offsets, ids = self.opened.encoder.encode(text, *self.ends())
         width = self.outputs()[TOKENS].value_type.to_pandas_dtype()
         tokens = pa.ListArray.from_arrays(
             pa.array(offsets.astype(np.int32)),
@@ -155,7 +174,7 @@ class TokenScore(Score):
         return pa.RecordBatch.from_arrays([tokens], names=[TOKENS])
 
     def warm(self) -> None:
-        self.opened.encode(pa.array(["a"], pa.large_string()), *self.ends())
+        self.opened.encoder.encode(pa.array(["a"], pa.large_string()), *self.ends())
 
 
 @lru_cache(maxsize=16)

@@ -18,7 +18,7 @@ from corpusflow import ConfigError, param
 
 from ._byte_exact import byte_encoder, pairs_of_merges
 from ._patterns import _GPT2, SHAPES, Shape, characters, pattern
-from ._score import Encoder, Library, TokenScore, Vocabulary, model_bytes
+from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
 from ._spm_exact import KernelEncoder, disagreement
 
 _LOG = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class HuggingFace(TokenScore):
             "encoder": "kernels" if why is None else f"library: {why}",
         }
 
-    def open(self) -> Encoder:
+    def open(self) -> Opened:
         tokenizers = _tokenizers()
         data, _ = model_bytes(self.model)
         try:
@@ -89,6 +89,9 @@ class HuggingFace(TokenScore):
         tokenizer.no_truncation()
         tokenizer.no_padding()
         library = Library(lambda texts: [e.ids for e in tokenizer.encode_batch_fast(texts, add_special_tokens=False)])
+        return Opened(self._encoder(tokenizers, library), lambda ids: _decode(tokenizer, ids))
+
+    def _encoder(self, tokenizers: Any, library: Library) -> Encoder:
         description, _ = self._description()
         why = refusal(description)
         if why is None:
@@ -193,6 +196,15 @@ def byte_letters() -> tuple[str, ...]:
     rest = [b for b in range(256) if b not in printable]
     letters = {b: chr(b) for b in printable} | {b: chr(256 + i) for i, b in enumerate(rest)}
     return tuple(letters[b] for b in range(256))
+
+
+def _decode(tokenizer: Any, ids: list[int]) -> str:
+    """The library's decoding; byte-level vocabularies without a decoder of their own are put together here."""
+    if tokenizer.decoder is not None:
+        return str(tokenizer.decode(ids, skip_special_tokens=False))
+    to_byte = {c: b for b, c in enumerate(byte_letters())}
+    letters = "".join(tokenizer.id_to_token(i) or "" for i in ids)
+    return bytes(to_byte[c] for c in letters if c in to_byte).decode("utf-8", "replace")
 
 
 def _kernels(tokenizers: Any, description: Mapping[str, Any]) -> KernelEncoder:

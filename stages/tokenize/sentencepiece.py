@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import sentencepiece
 
-from ._score import Encoder, Library, TokenScore, Vocabulary, model_bytes
+from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
 from ._spm_exact import disagreement, kernel_encoder, refusal
 from ._spm_model import load
 from ._spm_train import train
@@ -36,8 +36,11 @@ class SentencePiece(TokenScore):
     def vocabulary(self) -> Vocabulary:
         return load(self.model)[1]
 
-    def open(self) -> Encoder:
-        engine = library(model_bytes(self.model)[0])
+    def open(self) -> Opened:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes(self.model)[0])
+        return Opened(self._encoder(library(processor)), processor.decode)
+
+    def _encoder(self, engine: Library) -> Encoder:
         why = self.why_library()
         if why is None:
             kernels = kernel_encoder(load(self.model)[0])
@@ -62,9 +65,8 @@ class SentencePiece(TokenScore):
         return train(texts=texts, out=out, **options)
 
 
-def library(model: bytes) -> Library:
+def library(processor: sentencepiece.SentencePieceProcessor) -> Library:
     """The sentencepiece library itself, one thread."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     return Library(lambda texts: processor.encode(texts, out_type=int, num_threads=1))
 
 

@@ -20,7 +20,7 @@ from corpusflow import ConfigError, param
 
 from ._byte_exact import byte_encoder, pairs_of
 from ._patterns import NAMED, SHAPES, characters, pattern
-from ._score import Encoder, Library, TokenScore, Vocabulary, model_bytes
+from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
 from ._spm_exact import KernelEncoder, disagreement
 
 _LOG = logging.getLogger(__name__)
@@ -66,13 +66,17 @@ class Tiktoken(TokenScore):
             "encoder": "kernels" if why is None else f"library: {why}",
         }
 
-    def open(self) -> Encoder:
+    def open(self) -> Opened:
         tiktoken = _tiktoken()
         ranks, _ = self._ranks()
         encoding = tiktoken.Encoding(
             name=self.model, pat_str=self._expression(), mergeable_ranks=dict(ranks), special_tokens=dict(self.special)
         )
         library = Library(lambda texts: encoding.encode_ordinary_batch(texts, num_threads=1))
+        return Opened(self._encoder(tiktoken, library), encoding.decode)
+
+    def _encoder(self, tiktoken: Any, library: Library) -> Encoder:
+        ranks, _ = self._ranks()
         shape = SHAPES.get(self._expression())
         why = "its expression is not one the kernels follow"
         if shape is not None and all(bytes([b]) in ranks for b in range(256)):

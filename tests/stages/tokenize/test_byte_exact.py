@@ -86,7 +86,7 @@ def json_pair(request: pytest.FixtureRequest, merges: Any, tmp_path_factory: pyt
     engine = tokenizers.Tokenizer.from_file(path)
     assert stage.facts()["encoder"] == "kernels"
     engine.encode_special_tokens = True
-    return stage.open(), Library(lambda t: [e.ids for e in engine.encode_batch(t, add_special_tokens=False)])
+    return stage.open().encoder, Library(lambda t: [e.ids for e in engine.encode_batch(t, add_special_tokens=False)])
 
 
 @pytest.fixture(scope="module", params=EXPRESSIONS, ids=lambda e: str(EXPRESSIONS.index(e)))
@@ -100,7 +100,7 @@ def ranks_pair(
     engine = library.Encoding(
         "x", pat_str=request.param, mergeable_ranks=stage._ranks()[0], special_tokens={"<|endoftext|>": 2_000}
     )
-    return stage.open(), Library(lambda t: engine.encode_ordinary_batch(t, num_threads=1))
+    return stage.open().encoder, Library(lambda t: engine.encode_ordinary_batch(t, num_threads=1))
 
 
 def assert_same(pair: tuple[Any, Any], texts: list[str]) -> None:
@@ -171,7 +171,7 @@ def test_unreachable_tokens_are_found_whole_only(merges: Any, tmp_path: Path) ->
     description["added_tokens"][0]["id"] = max(vocabulary.values()) + 1
     Path(path).write_text(json.dumps(description))
     engine = tokenizers.Tokenizer.from_file(path)
-    pair = HuggingFace(model=path).open(), Library(lambda t: [e.ids for e in engine.encode_batch(t)])
+    pair = HuggingFace(model=path).open().encoder, Library(lambda t: [e.ids for e in engine.encode_batch(t)])
     assert_same(pair, ["qzxj", "aqzxj", " qzxj", "昨夜", "昨夜河", "，昨夜，qzxj昨夜", "qzxj昨夜" * 30])
 
 
@@ -200,10 +200,21 @@ def test_ends_and_width(merges: Any, tmp_path: Path) -> None:
         HuggingFace(model=path, eos="<eos>").score(batch)
 
 
+def test_ids_decode_to_the_text(merges: Any, tmp_path: Path) -> None:
+    pytest.importorskip("tiktoken")
+    text = "The river  rose\n昨夜河水 \U0001f642 e\u0301"
+    for stage in (
+        HuggingFace(model=write_json(tmp_path / "t.json", merges, None)),
+        Tiktoken(model=write_ranks(tmp_path / "x.tiktoken", merges), special={"<|endoftext|>": 2_000}),
+    ):
+        (ids,) = stage.score(pa.record_batch({"text": pa.array([text], pa.large_string())})).column(0).to_pylist()
+        assert stage.decode(ids) == text
+
+
 def test_special_tokens_never_come_from_text(merges: Any, tmp_path: Path) -> None:
     path = write_json(tmp_path / "t.json", merges, None)
     stage = HuggingFace(model=path)
-    _, ids = stage.open().encode(pa.array(["a <|endoftext|> b"], pa.large_string()), None, None)
+    _, ids = stage.open().encoder.encode(pa.array(["a <|endoftext|> b"], pa.large_string()), None, None)
     assert stage.vocabulary().eos not in ids.tolist()
 
 
@@ -225,7 +236,7 @@ def test_what_the_kernels_do_not_follow_runs_on_the_library(
     path.write_text(json.dumps(description))
     stage = HuggingFace(model=str(path), add_eos=False)
     assert reason in stage.facts()["encoder"]
-    assert isinstance(stage.open(), Library)
+    assert isinstance(stage.open().encoder, Library)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,11 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path = train_spm(tmp_path_factory.mktemp("exact") / "m.model", **MODELS[request.param])
     model, _ = load(path)
     assert refusal(model) is None
-    return kernel_encoder(model, memo_bits=12), library(Path(path).read_bytes())
+    return kernel_encoder(model, memo_bits=12), library_of(path)
+
+
+def library_of(path: str) -> Any:
+    return library(sentencepiece.SentencePieceProcessor(model_file=path))
 
 
 def assert_same(pair: tuple[Any, Any], texts: list[str]) -> None:
@@ -141,7 +145,7 @@ def test_every_character_of_the_basic_plane(pair: tuple[Any, Any]) -> None:
 
 def test_full_table_is_emptied_and_changes_nothing(spm_model: str) -> None:
     model, _ = load(spm_model)
-    small, engine = kernel_encoder(model, memo_bits=4), library(Path(spm_model).read_bytes())
+    small, engine = kernel_encoder(model, memo_bits=4), library_of(spm_model)
     rng = random.Random(3)
     assert_same((small, engine), ["".join(rng.choices(ALPHABET, k=50)) for _ in range(500)])
     assert small.memo.state[RESETS] > 100
@@ -155,7 +159,7 @@ def test_a_wrong_table_would_be_caught(spm_model: str) -> None:
     rolled = np.roll(tables.ids, 1)
     rolled.flags.writeable = False
     wrong._tables = tables._replace(ids=rolled)
-    assert disagreement(wrong, library(Path(spm_model).read_bytes())) is not None
+    assert disagreement(wrong, library_of(spm_model)) is not None
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,7 @@ def test_time_stays_linear_without_a_place_to_split(spm_model: str) -> None:
 def test_unigram_sums_far_into_a_document(tmp_path: Path, train_spm: Any, byte_fallback: bool) -> None:
     """Scores are added in float32 from the start of the document: far in, close paths swap, and then they are reset."""
     path = train_spm(tmp_path / "u.model", model_type="unigram", vocab_size=560, byte_fallback=byte_fallback)
-    encoder, engine = kernel_encoder(load(path)[0]), library(Path(path).read_bytes())
+    encoder, engine = kernel_encoder(load(path)[0]), library_of(path)
     rng = random.Random(5)
     words = [
         "river",
