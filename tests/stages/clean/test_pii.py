@@ -1,0 +1,269 @@
+"""clean.pii: what it finds, what it leaves, and that nothing else of the text changes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusflow import ConfigError, check_stage
+from corpusflow.rules import evaluate
+from stages.clean import _pii_checks as checks
+from stages.clean._pii_find import KINDS, look
+from stages.clean._pii_patterns import PROVINCES
+from stages.clean.pii import Pii, PiiFilter, Redact, _suspects
+
+STAGE = Redact()
+
+
+def batch(*texts: str | None, stage: Redact = STAGE) -> pa.RecordBatch:
+    return stage.transform(pa.RecordBatch.from_arrays([pa.array(texts, pa.large_string())], names=["text"]))
+
+
+def redact(text: str, stage: Redact = STAGE) -> str:
+    out: str = batch(text, stage=stage)["text"][0].as_py()
+    return out
+
+
+def test_contract() -> None:
+    check_stage(Pii())
+    check_stage(Pii(actions={"secret": "drop", "email": "label"}, keep=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("write to Jane.Doe+list@mail.example.co.uk.", "write to [EMAIL]."),
+        ("邮箱zhang_san@qq.com，谢谢", "邮箱[EMAIL]，谢谢"),
+        ("ｚｈａｎｇ＠ｑｑ．ｃｏｍ", "[EMAIL]"),
+        ("ja\u200bne@exa\u200bmple.com", "[EMAIL]"),
+        ("mail jane at example dot com now", "mail [EMAIL] now"),
+        ("jane.doe [at] example [dot] org, jane(at)example.org", "[EMAIL], [EMAIL]"),
+        ("call +44 20 7946 0958 or +1 (212) 555-0123", "call [PHONE] or [PHONE]"),
+        ("Phone:\n780 6326\n", "Phone:\n[PHONE]\n"),
+        ("(579)888-3058 and 905-674-3793", "[PHONE] and [PHONE]"),
+        ("手机13812345678，座机010-62345678", "手机[PHONE]，座机[PHONE]"),
+        ("电话：１３８１２３４５６７８", "电话：[PHONE]"),
+        ("他的号码是138\u200b1234\u200b5678。", "他的号码是[PHONE]。"),
+        ("从93.184.216.34到2001:4860:4860::8888，server 8.8.8.8", "从[IP]到[IP]，server [IP]"),
+        ("GB82 WEST 1234 5698 7654 32 and DE89370400440532013000", "[IBAN] and [IBAN]"),
+        ("card 4111 1111 1111 1111, 5500-0000-0000-0004, 378282246310005", "card [CARD], [CARD], [CARD]"),
+        ("身份证号11010519491231002X", "身份证号[NATIONAL_ID]"),
+        ("my SSN is 514-69-0360 or 514690360", "my SSN is [SSN] or [SSN]"),
+        ("Passport No. E12345678, 护照号G87654321", "Passport No. [PASSPORT], 护照号[PASSPORT]"),
+        ("1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", "[CRYPTO]"),
+        ("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "[CRYPTO]"),
+        ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "[CRYPTO]"),
+        ("车牌京A12345和粤B·D12345", "车牌[PLATE]和[PLATE]"),
+        ("00:1A:2B:3C:4D:5E or 00-1A-2B-3C-4D-5E", "[MAC] or [MAC]"),
+        ("40.7128° N, 74.0060° W; GPS 40.7128, -74.0060", "[LOCATION]; GPS [LOCATION]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[SECRET]"),
+        ('api_key = "hT7kd93KKs02mdQQ8"', 'api_key = "[SECRET]"'),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N", "[SECRET]"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----\nrest", "[SECRET]\nrest"),
+    ],
+)
+def test_found(text: str, expected: str) -> None:
+    assert redact(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git@github.com:owner/repo.git", "icon@2x.png", "@property", "a @ b", "user@localhost", "look at the dot com boom",
+        "version 1.2.3.4 and 192.168.1.1 and 127.0.0.1", "6.1.8.57. A section", "1.2.3.4.5", "300.1.1.1",
+        "std::vector<int> and abc::def", "at 12:30:45 on 2004-05-06 12:13:14", "ISBN 978-3-16-148410-0", "pi 3.14159265358979",
+        "4111 1111 1111 1112", "GB82 WEST 1234 5698 7654 33", "110105194912310021", "666-12-3456", "1,234,567,890",
+        "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1Beaed", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb", "京A1234", "京OI2345",
+        "f47ac10b-58cc-4372-a567-0e02b2c3d479", "commit 9fceb02d0ae598e95dc970b74767f19372d61af8", "https://x.example/1234567890123",
+        "there were 12345678 of them", "01:00:5e:00:00:01", "DOI 10.1000/182-1234567", "-----BEGIN CERTIFICATE-----",
+        "从1949年到2024年", "编号13812345678901234",
+    ],
+)  # fmt: skip
+def test_left_alone(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_counts_and_spans_hold_no_value() -> None:
+    text = "à jane@example.com\n93.184.216.34 et joe@example.com"
+    row = batch(text, None).to_pylist()
+    assert (row[0]["pii.email"], row[0]["pii.ip"], row[0]["pii.phone"]) == (2, 1, 0)
+    shown = [row[0]["text"][s["start"] : s["start"] + s["length"]] for s in row[0]["pii.spans"]]
+    assert shown == ["[EMAIL]", "[IP]", "[EMAIL]"]
+    assert "jane" not in json.dumps(row[0])
+    assert row[1]["text"] is None
+    assert row[1]["pii.email"] is None
+
+
+def test_actions() -> None:
+    text = "jane@example.com 93.184.216.34"
+    assert redact(text, Redact(actions={"ip": "label"})) == "[EMAIL] 93.184.216.34"
+    assert batch(text, stage=Redact(actions={"ip": "label"}))["pii.ip"].to_pylist() == [1]
+    assert redact(text, Redact(default="label", actions={"ip": "replace"})) == "jane@example.com [IP]"
+    redacted, dropped = Pii(actions={"ip": "drop"}).expand()
+    assert isinstance(dropped, PiiFilter)
+    counts = redacted.transform(pa.RecordBatch.from_arrays([pa.array([text, "x"], pa.large_string())], names=["text"]))
+    verdict = evaluate(dropped.rules(), {"pii.ip": counts["pii.ip"]}, 2)
+    assert verdict.kept.tolist() == [False, True]
+    with pytest.raises(ConfigError, match="unknown kind"):
+        Redact(actions={"e-mail": "label"})
+
+
+def test_pseudonyms_are_equal_for_equal_values_and_need_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PII_TEST_KEY", "one")
+    stage = Redact(default="pseudonym", key_env="PII_TEST_KEY")
+    first, second, third = redact("a jane@example.com b JANE@example.com c joe@example.com", stage).split()[1::2]
+    assert first == second != third
+    assert re.fullmatch(r"\[EMAIL:[a-p]{16}\]", first)
+    assert redact(first, stage) == first
+    monkeypatch.delenv("PII_TEST_KEY2", raising=False)
+    with pytest.raises(ConfigError, match="PII_TEST_KEY2"):
+        redact("jane@example.com", Redact(default="pseudonym", key_env="PII_TEST_KEY2"))
+
+
+_PARTS = st.sampled_from(
+    ["jane@example.com", "+44 20 7946 0958", "13812345678", "8.8.8.8", "4111 1111 1111 1111", "11010519491231002X", "tel",
+     "Phone: ",
+     "780 6326", "[PHONE]", " ", "\n", "，", "中文", "office", "fax", "1", "23", "-", "(", ")", ".", "@", "ip ", "\u200b",
+     "０１", "é", "京A12345",
+     "GB82WEST12345698765432", "ssn 514-69-0360", "a at b dot com", "passport ", "E12345678", "key: ", "hT7kd93KKs02mdQQ8", "::"]
+)  # fmt: skip
+
+
+@given(st.lists(_PARTS, max_size=14).map("".join))
+@settings(max_examples=400, deadline=None)
+def test_idempotent_and_every_other_character_stays(text: str) -> None:
+    out = redact(text)
+    assert redact(out) == out
+    # What is left between the placeholders is in the text, in order.
+    place = 0
+    for piece in re.split(r"\[[A-Z_]+\]", out):
+        at = text.find(piece, place)
+        assert at >= 0
+        place = at + len(piece)
+
+
+def test_hostile_documents_take_linear_time() -> None:
+    texts = ["@" * 1_000_000, "1" * 1_000_000, "1 " * 500_000, "a@" * 300_000, "1.1.1.1." * 100_000,
+             "a:" * 300_000,
+             "dot " * 200_000, "A1" * 500_000, "-----BEGIN RSA PRIVATE KEY-----" * 20_000, "+1" * 300_000,
+             "京A" * 200_000]  # fmt: skip
+    assert len(batch(*texts)) == len(texts)
+
+
+def _chinese_id(r: random.Random) -> str:
+    body = (
+        r.choice(("110105", "440305", "310115", "510104", "330106"))
+        + f"{r.randint(1950, 2010)}{r.randint(1, 12):02}{r.randint(1, 28):02}{r.randint(0, 999):03}"
+    )
+    return next(body + c for c in "0123456789X" if checks.is_chinese_id(body + c))
+
+
+def _card(r: random.Random) -> str:
+    body = r.choice(("622202", "621700", "622848", "456351", "518710"))
+    body += "".join(r.choice("0123456789") for _ in range(r.choice((9, 12)) if body[0] == "6" else 9))
+    return next(body + c for c in "0123456789" if checks.luhn(body + c))
+
+
+def _chinese_sentences(count: int, seed: int) -> list[tuple[str, str, str]]:
+    """(kind or '' for an invalid value, value, sentence)."""
+    r = random.Random(seed)
+    frames = (
+        "他在表格里填写了{}，然后交给柜台。",
+        "请核对信息：{}。",
+        "登记内容为{}，如有错误请更正",
+        "昨天收到的材料里写着{}（见附件）。",
+    )
+    letters = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+    out = []
+    while len(out) < count:
+        kind = r.choice(("national_id", "phone", "card", "plate"))
+        valid = r.random() < 0.6
+        if kind == "national_id":
+            value = _chinese_id(r)
+            if not valid:
+                value = value[:-1] + r.choice([c for c in "0123456789X" if c != value[-1]])
+        elif kind == "phone":
+            value = "1" + r.choice("3578") + str(r.randint(0, 3)) + "".join(r.choice("0123456789") for _ in range(8))
+            if not valid:
+                value = r.choice(("1" + r.choice("012") + value[2:], value[:-1], value + "5"))
+            elif not checks.is_chinese_mobile(value):
+                continue
+        elif kind == "card":
+            value = _card(r)
+            if not valid:
+                value = value[:-1] + r.choice([c for c in "0123456789" if c != value[-1]])
+        else:
+            value = (
+                r.choice(PROVINCES)
+                + r.choice(letters)
+                + r.choice(letters + "0123456789")
+                + "".join(r.choice("0123456789") for _ in range(4))
+            )
+            if not valid:
+                value = r.choice(
+                    (value[:-1], value[0] + "O" + value[2:], value[:3] + "I" + value[4:], "国" + value[1:])
+                )
+        out.append((kind if valid else "", value, r.choice(frames).format(value)))
+    return out
+
+
+def test_generated_chinese_values() -> None:
+    drawn = _chinese_sentences(5000, 3)
+    counts = batch(*(sentence for _, _, sentence in drawn))
+    right, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
+    for i, (kind, _, _) in enumerate(drawn):
+        for name in KINDS:
+            found = counts[f"pii.{name}"][i].as_py()
+            if name == kind:
+                right[name] += min(found, 1)
+                missed[name] += not found
+            else:
+                wrong[name] += found
+    for name in ("national_id", "phone", "card", "plate"):
+        assert right[name] / (right[name] + wrong[name]) >= 0.99, (name, right, wrong)
+        assert right[name] / (right[name] + missed[name]) >= 0.99, (name, right, missed)
+
+
+_LABELS = {
+    "EMAIL_ADDRESS": "email",
+    "CREDIT_CARD": "card",
+    "IBAN_CODE": "iban",
+    "IP_ADDRESS": "ip",
+    "US_SSN": "ssn",
+    "PHONE_NUMBER": "phone",
+}
+
+
+@pytest.mark.skipif("CORPUSFLOW_TEST_DATA" not in os.environ, reason="needs CORPUSFLOW_TEST_DATA")
+def test_labelled_sentences() -> None:
+    with gzip.open(
+        Path(os.environ["CORPUSFLOW_TEST_DATA"]) / "pii" / "synth_dataset_v2.json.gz", "rt", encoding="utf-8"
+    ) as f:
+        rows = json.load(f)
+    suspects = _suspects(pa.array([row["full_text"] for row in rows], pa.large_string()))
+    right, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
+    for i, row in enumerate(rows):
+        found = look(*suspects[i]) if i in suspects else []
+        gold = []
+        for span in row["spans"]:
+            start, end = (len(row["full_text"][: span[k]].encode()) for k in ("start_position", "end_position"))
+            gold.append((start, end, _LABELS.get(span["entity_type"], "")))
+        for start, end, kind in gold:
+            if kind:
+                hit = any(s.kind == kind and s.start < end and start < s.end for s in found)
+                (right if hit else missed)[kind] += 1
+        for s in found:
+            wrong[s.kind] += not any(k == s.kind and s.start < e and b < s.end for b, e, k in gold)
+    for kind in ("email", "card", "iban", "ip", "ssn", "phone"):
+        assert right[kind] / (right[kind] + missed[kind]) >= 0.97, (kind, right, missed)
+        assert right[kind] / (right[kind] + wrong[kind]) >= 0.97, (kind, right, wrong)
