@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import uuid
 from pathlib import Path
@@ -73,7 +74,7 @@ def cut(whole: pa.Table, at: list[int], rng: random.Random) -> list[pa.RecordBat
     (batch,) = whole.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], SCHEMA)]
     edges = [0, *sorted(min(a, len(whole)) for a in at), len(whole)]
     pieces: list[pa.RecordBatch | pa.Table] = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         piece = batch.slice(start, end - start)
         kind = rng.randrange(3)
         if kind == 1:

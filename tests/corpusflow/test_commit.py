@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -275,12 +275,11 @@ def test_file_digest(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def without_links(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_links(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(source: str, target: str) -> None:
         raise PermissionError(1, "Operation not permitted", target)
 
     monkeypatch.setattr(os, "link", refuse)
-    yield
 
 
 def test_everything_without_hard_links(dataset: Dataset, without_links: None) -> None:
@@ -292,7 +291,7 @@ def test_everything_without_hard_links(dataset: Dataset, without_links: None) ->
     record = dataset.record(3, KEY)
     assert record is not None
     assert dataset.seal(0, [record]) == dataset.seal(0, [record])
-    assert not [p for p in Path(dataset.root).rglob(".tmp-*")]
+    assert not list(Path(dataset.root).rglob(".tmp-*"))
 
 
 def test_a_torn_seal_or_plan_without_hard_links_is_no_traceback(dataset: Dataset) -> None:

@@ -41,7 +41,9 @@ class Toy:
         (self.root / folder).mkdir(exist_ok=True)
         for i, rows in enumerate(files):
             lines = "".join(json.dumps(r) + "\n" for r in rows)
-            (self.root / folder / f"{i:02d}.jsonl").write_text(lines)
+            path = self.root / folder / f"{i:02d}.jsonl"
+            if not path.exists() or path.read_text() != lines:  # a file that is written again is another file
+                path.write_text(lines)
 
     def config(
         self,
