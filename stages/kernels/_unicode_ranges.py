@@ -42,23 +42,16 @@ CLASSES: tuple[tuple[int, int], ...] = (
     (0x00080, 7),
     (0x00080, 9),
     (0x00080, 14),
-    (0x00080, 18),
-    (0x00084, 9),
-    (0x00088, 9),
     (0x00100, 4),
     (0x00108, 4),
     (0x00202, 0),
     (0x00202, 9),
     (0x00220, 0),
     (0x00240, 0),
-    (0x00280, 0),
     (0x00300, 4),
     (0x00402, 0),
     (0x00402, 7),
-    (0x00480, 0),
-    (0x00480, 7),
     (0x00802, 9),
-    (0x00880, 0),
     (0x00900, 4),
     (0x01002, 0),
     (0x01002, 9),
@@ -77,69 +70,81 @@ CLASSES: tuple[tuple[int, int], ...] = (
     (0x04040, 12),
     (0x05040, 0),
     (0x08000, 0),
-    (0x08080, 0),
     (0x1000A, 9),
     (0x10040, 0),
     (0x10080, 0),
-    (0x10084, 9),
     (0x12040, 0),
     (0x18000, 0),
+    (0x20080, 0),
+    (0x20080, 18),
+    (0x20084, 9),
+    (0x20088, 9),
+    (0x20280, 0),
+    (0x20480, 0),
+    (0x20480, 7),
+    (0x20880, 0),
+    (0x21080, 0),
+    (0x28080, 0),
+    (0x30080, 0),
+    (0x30084, 9),
 )
-# 4217 runs from U+0000 up: zlib over (uint32 length, uint8 class), little endian, in base 85.
+# 4277 runs from U+0000 up: zlib over (uint32 length, uint8 class), little endian, in base 85.
 RUNS = (
-    "c-rk;OKe?d5%ziAx9>Z)Z{o*E>^LW`lh~<~o7B#2lF}Snx0ec3D5$(E78F&LV8;frpb`QWz^dJ$szR(-u<5QKVBJ+Wu&7{<Sh1|Q"
-    "Gk@lrGsovTP6=(G-W<*SAM?-uocU+I|5j&aW>RnRDbc6mPd-(m%1z1$C8JKC5q&;Ip8<VhU#KULc3X4lvxJ|IGgX^>7KmEp+(61P"
-    "=fTOzr{fz|oV&sl<#sK5SEM9esGc;P8AMV}YwUZ%McD_O5lD}E$k5hU+*MC<9fLrA4(3U4u2v>$L5jo`p*r3%m7)BHoZmxC`O|WP"
-    "X}OvfV64Jvxj8QW{m9}U+HO%@)M#rLLi|KV_lQ3q=7r=RDtK^wG8}~}7p%_Ql!f=h?@8g(UL}gyx3ND~8}yU3%W6rK!)heuRxyo^"
-    ">JUZz68d?5L#U#5+fXsu57xC^D9sN2Onp;s5vwFcTB@VbL0XllRlD?bcYh4?79C8Bi;jXviQ4+#TbQi(ljCiABt><s)Q>4crR(Ng"
-    "b4Mf{Ri|KpGqreLa&K}P&NV(u(hIT&xrU?s0*Y!Rd}%l}`Lsegd|TR3ozkdC6qt(+Q%ig**G+2yl^Z=mf}fxaTy!{hS?@x=9RJBT"
-    "h2qOk8z)GFOHJa7KH`ixL>jXXBsa!@jq1`Qk7NjClPnW;N*JVHq@U<Qn=gCJ^fdjfq9M;*p_Wu!U)tbu@f@Xv;8z6|fQry~S@?~>"
-    "c@)Uta9TP*T{PsnRToz20_20*jv~>13F+VV0>+fOm0Yy~bwQP7%G_YH7&?P(Q!TBa`<R||PGsS}wJ`x)jTcvDz_dwlag>TyL1CBy"
-    "j%i?obW;W~c+vE9Md)6z?0IFk!+UqZpGMivq>+&{(^`OXWekK4PT6#U3%7Oa)~w7`I|kmpWsVAly#juLrBJTjGQG@<vw9NBC|oMw"
-    "chm)PxTI4TNOW+-r>_m{UzW62vu)^N2<*UyNb~KKso;U70#FSst_Vv&2Pd?H4c|?oM-cl}Xb@xVYNcTI=Rvinjh|Q0co}1w<L4io"
-    "x6DXl&Ie`VB+`>%aJZ1Qdr$Y_;zm=%%}uvXS<(QPqTO@eXqV{{=#3>b3|O>Y(W<Lrgi5Ae$Fz&3f+IY$yH&fCQBF@n-EW@RZ%&`%"
-    "EYbNL@EFjQVn{!4P{xor-w1^ZZ|5O#xj{d7iOXYDZuhLP8luS|X3$X!1-UibT2(j?eOp&+l%+_D#(C_Av6Q<;1F=VE(=PqoV@WxU"
-    "3g4ja?{QuFTt|@`(<tV0M=9n)V{nbdSR;x@sE-<4grvV#hq!B?Dqvp{iid8GYV3w$Jh?F?Lum-kLv;EUmD?o-!%*gE7@%BWXD~py"
-    "S)v*!$6_$kP-^U18<TIODXtkTkaPF)HGF15?mT6WL%%@1=W@>%q@BKRE-j>8FUWlY6!ey}ph8$sec6}pV64GO{(1Db1h)fs`a6Es"
-    ")*E%C-TFymN3hE~-IsmImUO=YRo;aWNJ~EL85?d?MG+ro(`>=9q`5n?19%2+VX^W$&~2bw&Fvl>1=mZ$*^N+S?M|FX8~|`8dkMyI"
-    "*__nL8DpF{3-peRZn^^L8#t<z;(>*}be83^JrDT8u_^00rC}eI%&~rg8ITxz^VXc^C2&Rdk=u<+7?NDylqzF5smWWuZ1MCK)o4NW"
-    "UJ~zCMhR;_nDUMB&X!wTm36>9XZzk=LT2qPW>fAT%$^tefKHWmAJ&793j*u|w_f<?n#>Weu*}sml8xQLcIi|^Ppdu}oREof^9z-g"
-    "_y;dA={v;v=CQZunEJ#})#EYvB+WFPjvciRN;p6($gSMFTrNs6l~PtsutHk9h(atOwUJD<Uz|@cm{u;3t4!BFn9F*>#qA@Bn8eT@"
-    "h5X=fVU@~AiBcdGS&}mzeS9hxR76!iNdtB}1U>?W+#+KzBC$(qRjHxaif7e`p^O!nIBROEK^;F^F$f5zR%$}k(GZ&kfnppmtG&R~"
-    "Wih(7DH&}tIlE`YL(1lF(z3Cv5R`AGEEA~8g^2?3258-V8$>FkLX(yW4MN*L<;(oKctvD{?1lyk5>wxL^qHg2Je$8Z^2k4(3l4r|"
-    "w!QaT($M~wy#u4>s3wXuOfOyTn@AhT=<bKI(DyHi7nVJwG1)Zf9?3$cWK8_lsqQmmeXUd4IV#-y4VtWheHGMW(hoP-k<Ilj<=eEd"
-    "pqy7wF0d5mR?w~J;B>n*>d}6^fS<OZHM#|ob}=(vL0y$4DyWOwY(|2pK$fUL7Hy+%>#8i_y+_h7klrsCE2T;WBd%#R$kHm{SFq_a"
-    "OHb44cKnLg`2ADMa3%$I{WS|H3;DXe^5MiFjGODnvk$HxN2MO0)?{om%AO2K55xXw!IUjSgZ-GOt%4AHaKvzHI4wY1ImWPjGBJE5"
-    "i{!9ND#_i&0~7LNEjd^>#$p$4IcI)cgC|A<T1|L0<|Wjaai~2QDi+^Eeh-GmzH(H{xX12qvxmkd)ovX0Ro$KyGcWe6o8_nt!OG24"
-    "TNE$TMNd3l7uo0b9#JR7cNhcvn~T?S#v}A;&}TE(WMswg@B0)DfY7D+-9*&rDy2P5?3=!*giXl8llQdR<K*w$vN5zXRAY;BPkw3g"
-    "*@n+|8}1^v1imu)?7-Y-oy_60nAS#nT|`S^7;clYxdKbNw=5S4r@UyD^iU+`BC`d0bsmLz0?4j=lyhGo>eocQGcf=+$OjeAe0D<p"
-    "G?X~W5K>(<e%sNkCqH=|z%A@z$9;1z`@cWA6sN%cL<MoQ9}-D{!A;;{?)yg4kvg?2a%1L2vs#rK>FR?K<5=C@Csli}c(}vovi)&Q"
-    "SyVth7|!8;14>xL522Y()4*>#7K7G>RgeLwXtY3MF|fE@(1JZDxc+l2tF3X83Y5}iK#?jovQm<GSptNHo>Cbc85dqO;1+i>%p=-T"
-    "N1%`5LOTE@x!6uqV);(A&_KwXngG&d5SjR@i`;5N`#ktnEmWW~1-Fz!+q1YF+1t}t?`5=>i~k}P?I_QdTad;%ceifhWg|r_)PR5S"
-    "3#h4<C4$AP@L9&dFsIK^+Nzn4QLg7awQo+?>@)-;vcp5X4Qhre&rB43`pSgE2G{-e<g>9ZvUD2~qEoB6g%!b6JS!BJYk8&|PiUUv"
-    "y5At_$#WOKEQZ5vK;hz>aC%;qUb0c7$RD<cGNEZap(?aqOJZ#%00FLi$P092t?*D5*Gj=-v=nKJ8pNE+KCn(yMV;oJ!vXl@mda}e"
-    ">Jy;GDEC+njX(LZKBcpb^N_fUPEBm(CZTM%DQ$KIX9>;Vjz5hGP_Aq|<uMR`0UH0bkA>vP6~$4#0^D2+qe~mHO~LW>`v}zrn2!qp"
-    "M6maWV&#1{=sS4yrxQAhXuT%}I5Ti(`wu0$?kw(YAO<=2lpOkegXF!?s|t#SW$q)0-j4+O?9L|sxonUjE)X69RERa+CwOa`&?M8R"
-    "JH|lh`LYHjw<da(YdCP}jsSpNLv_SITA<1Y-<Ys-xr=gLl*<H00<h-;ijHM>l+FPzQ4w&iUiI4=UfBTElwf=2Xja6`W&t2k(PQ&="
-    "B>5sXkCUq`w=p*w3|QMLSY|*V_T~VhL_@sG+L8Ua4!;GICVM(KFv1jH&UzL*m_hi3#=yt`W0oxP2lfl=+Fn_PDRah_O|>2@0B*Mz"
-    "n{^d0LM`G9W2OV1JYc6CdV3DC@WA#k5d5<Xw@nBL9*;Qb#*}eYbX86HxzDUnU38&`b?=O#0{BXMPV8NWQqfD?oJ0!U#r<8u=k&0+"
-    "GB_jaAmKSmOQuL18GL6vXHcifk}T?;0=MS?uIB@Q7>wpDK#D#iUMeSKta^PcTNqEt6**s==@Q{c>x(~P!8`a;z%k&4E<hG&gD8{*"
-    "k^m1J`9R&5?TE7&Yq0A)3x^KOgMbWpebu072A=KK7We_!HiG)hm`rG>?Hx3K-Ae%;h&o1BUk@}eY6X^uzHUfHha&Pki^v0rcf^Bp"
-    "2@OSd)WZK14Q`j{bToJolsdA|H9!s%-7a;DNcIYj*L9m)waDAt3xLqR1@J6dPG`#p{>qo#lU~6MNEd^my?k>W8R$i9S%AF`DdyW%"
-    "qUXk2m?#~@s@eN)Teal!qkuohzGD}X2hFL|%|6;59Eh`K3<f#i9f|wcqP#yE0`ut*$>{WT?5#ZpD8CJz*MjsfiK)?vB`EK}*A2V$"
-    "Jab&<7u<q<$)JlSoHCb5?(t3)g5R<2p0mSVw&S9lPnqjxk{CR?J2CZv5KQp|&t%*QcTtY;#O`?3OoLhI9-MGag69Duf58BD2TeO~"
-    "icvpnpORGULdV*5b$hTGcquQNQy_tzlRP!;JXpu{1a{NuBL+LLd8Jt@U>d{j%(05hnUmqN37baKbXoiZ#uI$?Bm2_AiKd9(GniyO"
-    "mVCTnQ`PpoeVIf0vbQ9cTX!hDKH<>*7X5rx3~RP%`+qcMXump{!u0F##4v-c@b01s6#dzPZhWI9h7EP3{q{+*(YsJje=ZSH+m``b"
-    "F}gxMC!^2Uj1tU!-wZoDf84=SHZBX+jd5sR4aPP5^aD>*oLLcJQhw{*y~SkIr<2~EAoH*jp@jLu!78-_BcZzqAb4ok!O%SRa?^d&"
-    "EWHZ|*ElUi8JFm@!ND9pOa3xB9vf@2N*Z4!>bpeol>K~Cu+bE=v9Yv#x3z7I!8R84HdMzp-F>$LN!y}sZ6k!UwInKa3n%7wQ)XtH"
-    "d-Rh@Vk4wA^fE?w7Ityf>=`|GV?8lR$l%4vl1l$6leYk@TKYRroQ3nai~^0u$5M>zLxMYw^R#`BatZH~{tL_E92(z)9UI_nX+_Xz"
-    "2`)s8&vvg&e<@NWp1G-WwHO-0-HBtQjbM>AEcFFMrfB)}UX#0hhg}gT@!t-3Ak@{|+<zVT_T`4ADTc2C0GEAKoVlvjZ5w*S4GoSl"
-    "e-kb$jAJtcYYYmi<@$S6Y6&tA0B0KjlEwhck0K-YZx!U3U6`4W@et1M%UB?I(HDDWsbqpzEpzIz0hBx^_tp6C!QFl29PwA|KY&dA"
-    "qX3P6%zgAhE*~$cS;(vAUh8_<IcN&yRWF|^w2!){ak9QDJ}A9`CuQsM361d{(*t>RCM6xCz@6TL-y(jO3NPB+_l$Z<a-jg8%Xh50"
-    "3+%fI&j^`B);QrJ?^}x}oaW(U>QCq|+#Shz(GZ<8W}Gu-ibgJIs?%KqChGxi*LwzjLXFn{!Af<iK)#}jQ>~y!o~2+swZnqk92Fd~"
-    "-J?=PT*87IX?SQqw3i*@an0XhId=!%l%^-BSVlXXlL;8VB&g0Ykg{W75ywq~lo+2Cr8Fk}+glZ<_Ik-u#N`<VzcNKN)^l*m8laeT"
-    "kd3MCS<1c4fI4D7R%mSB)~y=I=C~?~bnFW%am-@8PShDxd)1;z72C*Zp92+GL@15v=?{?hI1rbL1ErhXe%T^XD;7}fPeYiZzj+iZ"
-    "RDK3~89}}VsEX}J5nl9gBr3sm_Q~>%@1Tte_(ekTd}Qic)b2PpwVd`>%uz#Rapg`S<C?TK#(T+ef;50AnSra})-xvl9C9x~sv0P|"
-    "z3;yOet>%O0(L^CSl$?%aTjS?t|5an{srvB7hz8Vshxfh+!Zo?|E-C2&F<cn$#&e}8b6zpu;TVa<8H7zer57|<5y(hE)(^)h>ZNn"
-    "{b7UoZA=u>#*f~ZP&X&4r1ATpb~mcUo|v!EJBJ_4+_i0!_6Pn<`ft%U=~n"
+    "c-rk;O>87b6?Xs4zh`=;XKl}}e|pz$d%dx}vm37`$%aiQo9S%+90wE#DB?HbKu{D3Zd?!tA|c=aoRS+t2yx=TCAWZpb56OyA%Z*N"
+    "#4%#tE5EP$wR^nYWJwm*m)4v5dG)I5RlQfQzMA^X%uMP`J{9`Z+{vd-RJBbRzGO7%GosID=rf>C><aZL(yrTF`Yhq+LrgU$p9P{8"
+    "IoFeN%z1Ej^69#Y73Z!nMY%oA-V~`w7wTtKX9m8M%XGB^M_Ac5JY?7!+`$NGwsDqz)sbAo%9EdidFlsOs}i*!MdF%JUFVd_QSLp?"
+    "?;fVyX}R9CT$|=$to&)Y1upKL$l@N`ZdqN_2yGX9{6t3Ygg@_PMRJc7+&kSFPC`{nw6ic}{+;j}3zu+}C}JOCeXO?VCmEa7iWrC0"
+    "K+3IR8V%JYiufh;bN!M~W$lJAF}5FUdV8>;UHX~2s@x*9Bt=?kN280hI#H`y_3Y~Y6y_~BniiLB1rHK6{NGc|ta{vZ-=CCwYSd4u"
+    "6H)29+Skk$Nn6!9IN(ezZc6UMoaTy}W!O;CZCQw1%}{O$MeGwkNSvE|I=<|{9ot%y(x^z_slyLbOWbZ#wdPT|(E}v?8Op%nhjW+h"
+    "`N$O;kbFZZJ`jc2MgrbdsPV)Vqr@4Rk2GfQNp6Nw8#Sd#9!?(?Cs`)yoG?hgNI%hqkPm>&^gR8nqal5wTC(E0(gv4{=P1nwzd9%n"
+    "RDi~-!fyo5BToj0)6xOzq9N0*rm#vEU`=7WgFsARLPj`Tz?f3El07X@4^&mA%nUY*VP`N@)zTWekLgM0L>BH_hza0otX#PPvrU4F"
+    "p{!^%6oxNgn0iV`Gi4BiPsfp?Rz+wRgl>b?JM?eg4|f`+dz1!B++1rO%2hEMc7&>`A6z)J>$jn0uIqttZZC6CGWIp_^E8EWVMp~c"
+    "H`q41P(|TN3BQwS$?=j-)so=oh)-7#Xaq|dHFO(R89Y6(KGIx0Wma%cQy!=mlq-M=*unAjU?ZrL*nNm2EET27neB9~L=Wach0{jT"
+    "DG{TJ(Jk<EkIrCjOfma|s#<h*qZk}7WaIV|f4sQC6mbg^ZznHlflJvs+Em77x&%-Gwnvr$ix!pXUmYV<QSBP0Jtz%!^xQhP#-@sL"
+    "c4M?F&rvJSn0M?dc76vu26W6A($7807!v0_U%2qX9uk*5`ngM79;9-+iLe@?$suOYPzxow4c%H@I1gQ2*Vd>?kra*d*bieVcZCLG"
+    "pLVHT`nk`NavBxhqweo>UHV)_k-cdYb9u~C%!S6_3X8Eu6pv6JHMj^#f29d=*Fe?4z9JM4-9FXWC03aoQ}UaJ;5<a9AE9!)#9-*l"
+    "91T5`^YjdQC^t(~3*}f0X6j3geeHMhDK*8>g9Yj#uH2iMkULN7jnOT!_J!QdlC<-8%%y|0hf8vAf`SDz4wVmwsxRx(Y>W+Ai0S9i"
+    "-wHwz-05$-dDm~$m3EtFl}Ev0@bp<(m+V;gYcT3P_=KeLX{21bQ5{8G>`k*J+mg-Ql@-7<_z0Ah^?<2sj#_GF^<XQwS`p4>gaYk`"
+    "Vn^cZ0pr0};44?vPMus(Zi;b8Ga21<1=6>$RauG$7M9aEn#+1W;Pc0p=yOWLKCGy1{R}f8G4|)Rcg-qrP1ccFjY}AkLf<S^#c)!S"
+    "kGQhL)5obs2d4M3M7(lF*!F`dSNZbn!)0~R1MWGy`{qnCs}D6>avWjytmp&URl+{}2p8uCcnU^e_~)9;5o=iPxEaX8?qa!gYhtIZ"
+    "JsO;mi8AvGla;tf&ok+}#5p~U0G(3z4OKrKgZpWwX?N^e|Db{mw1(W;?aLKzE~ZkJRU5337M4-CUr6=sroCw4`;XY0R*rLhw5D^}"
+    "E||OgKyFcD*pE_vxVT}H%3z9$Clq;-GY)-RD(BV2RNkNgyY2%*0Y`3;VH$z>C5^h&u<(l~trJ5TD{yhvtg8ld{A5kxBbZug2-QSG"
+    ">>79$_kdZAJXM#)=ryKfgyeGe$jOhJ;{GNGu4K6G%HVrvh3jg4Jz6Li2a3UgEi#qzRa)-O5GMa|S57D9A|t?+m9NBzt+<><U5)57"
+    "N1u82hV|tn|BPImodH_8No^dsqKO6eMT$NL9@17ME!F|?TyD!b)Z(lJy>q<{rZ|_y6*Z=&+>2mJo?AvS+V~vGwd7pE2WXCu8-66|"
+    "0lAIYoJ4Rla<bA#X*ABVe3Q>D;_@Q7gSRN{X(}B37NRwjK(;gH=bkjg<98FfaZpD&S5vM|^GnJ(CFML#ac&L04327|Nuv%PG)wr|"
+    "Hf#+W_G*^M+>>$6)o`?0xLOwX==|nn2}-02N~E%F^mSb;i+}qubxWjoOGd3^G;(8a(;ASaQ^K!gXUOTKO=})qR>ehf=hQO7UY^#("
+    "b_o^ey>sR0R(cYOHlCPlOtvfg!OiDC8mo^(JvOb$SZBD-;W9NN6k!%3*&|};OYD`*>ax^Ge?-)<1ViAR@IKj}b^~2I1?k+MAjOJu"
+    "911Fx6aovLy3S-9KUi0uZx1m><4Zk+u#&x}Ya>K6FW0EK=-}O<VhN-a7pJeBMMHH|tnbct0bj+}!q(Bi+x1!TSu;n+j857RT=rbG"
+    "MG2Wb<4E}K84e)6Pt;ingl51x7w)1t<05^?ZJOCEG#O|y+&eZHo=_YV+r(wqWlDR3*tcET6E`6XPu>$~jf1ya`fBh3)!3rkvtOEg"
+    "wh_SIM(oR|z?UbV9h_a*Z1b&PM!FHMi)bm_+HJB&&*NAS@xEJweIqT2P$c6bvn8f?9))=V$R~V`b6+OvH$=TV@hUecpq9;ic0&Ec"
+    "mrI`!q}owI=+UerKUohD<2Lu=eRatEzu&nm27`m67N8Q|Ba#ASoFH7@ca@|g8=<es@joV|S*^?QdiCyzacb`FkZRmrz~Aw68Gc$*"
+    "7L-tThqM3Rz)F_!!#z{Ct?<QN4YKROE6Cw)?A3?8Sc1oGZeS`1W7uFrMXu;Vd;L>`dAbU~RZU+QRpc5l0R+YFS2?sC7hY889kWNw"
+    ";}WTf`%Aj++5z;+Tv@dRqF_Yx6;RF?3_xiHfx0#}7t;2keiQua8Uaz8g3d}|_gP%Nu-vy-*jLe7;aVG4?1pl5xdmyQb9bBS8gOKR"
+    "7!3e?+!AW4kBK|*RfJ+=z_rr@N?TR)F)H+&r}kG9HajhWzU=T2Uja2km1ia<KYe||VT0>_Yx3Dx7g>5Oxp}nya|as1R6Hvbm+LsH"
+    "98YMG;<{g#o6MNKk=MkJxDM1`mI7kACtYP9$>5tD97{ue_l|dCr5<fXJkSK7$CZzG+77g5?u(kOlsw2wk+x`WX{WOHbd(sO-L&u|"
+    "5Ew6`G;b;_lZP6k!h=CHe&bVpPN*B_Au)%ahWO8ILKSaQ+UyE;6`H{vcN*oX-6uxe%#I&>+$OXEfTIUD`2|;LSPIaEflw4+gB^@G"
+    "Ez^(?0qOT}KkZ?Twt)iSKokK4`t103MZO3T76xKuz*@1R&J2tV_<=wQjAwoYfJx4!h;Zb~Ns}GYs4mbUmbnk)KtB)+xY@b*=dyys"
+    "nA?9Jm`dn<pCG>JMVff}^!70jcK2C>F<cY-%QXzZc2_{qrlBS-eLA43M<3g80K12BJ(SDc26<r5+ZXAm*=Xm05vd74*@gr{d#7{>"
+    "R9g@RxsBVxgtkiXm=-cOuSb#(Z1dRCs&Z;GqroV>VTqanb{Wk9LyCrY<%NO%xsLb-Oe(tzd>h0RAL1enn9RW%edUPc&_GKX?gT%F"
+    "Epb$pVan~hRaGs5f57cVvC^w-5k?dH8Z#a6<N-f!5bSf1g$FjmK=98V!aF{2hdknBIa3Cc(UCUgcTclI_0WX~dT(5&63k9GCw{Sk"
+    "=GepDoLrBZXJqdQC@F$+<-k=skiv76R#cHVP@vXqPC;#xB~j|gg4gHpz<@UZVlbN1s4)7BSXIu*SVeuPEnKVQn(Qyeu?euH^(Ahx"
+    ";2eD|VHj{j+mHnoBJf2)62PGY7cUR0dc;|bHF$lFMuU6mQA7^Fzp9`^14nmj2!25GjbKu94iy>-oukgNc`d;M(ZuN57ZfdwT8TGe"
+    "Uw9-pj)fsQ8ioku@`wlLG8zi>sQDik46jvmIvBnTNgimt9&nb4T`o-x!*)ux*L9s+*Kp&)0|;L~g>W=P(9V_%(3vZ%C%uOAkyQo@"
+    "adXvSWnd3%%YtS$@Hkg%iQPATjft{@SXXP`EUS(jjV#L1u<vR`a$q^_baN~>LZES0jlrORHY9N$T$DFhLjYY33>%%kinX=RsO)!O"
+    "^E#0JRdF@Cu^<r);=H9*&r#cTQQ;Q!Lk_Dn{*<{)3J;j-5IocEZs=jJ>T$80&#A*`a#4Zs&5mgwNx?l&@Kng`a67VvCwj%RWg5)F"
+    "_F#uI61)WD{L2cZJZS5Av%vgBzoe;YMThR1x)FQ^R^?^23ncJ!lBcKb2kV#~PcJ(AazhVn(P&mmn8xrs3#<aQ=j6C-!KbllRxSPs"
+    "=Ls?Wk$zrcM6)pG3z%fPExCBdXHDBn`e72;%czEf1bgta*dE@R@Cv_4Ki?1+n|<5<pOiz|uTLg3{Td=R%z(hZtUjIvzjk0H-|mQu"
+    "^AsV(-#IJZdJl%`FBJl+yE1eu%4*mM%jgB2QGw&{stMpAk=cT(Dzw2?GV|3N%B-PZzTjn!aWDc*&+nYW^Gwc=8tL_3G7pat=9rHj"
+    "Y+So=7kXR3!TVYxM(Wj@nfO#G;U!$~7<)t+571|WuYY(~`Rin(Y^{mDw7x>rcZlLC``M&mt1S*>YiaqgwQY>SHq?6?Mr4~###^4G"
+    "ZBe(jap|+QB*t|Md*^mrW@ejv^y5il%O@Rr4Wl~?54o;ZkKKVYyLXb1-YXN8O8+I3$6#)A@cg|aLB)9-OFg-EGO#=j(X@fc+rb_?"
+    "kJ#LIsR-eW(tkriHXz2M@~VuNpLugz6Ifn?LlOhk&FkA=h<u5oPVZbTgViwS<QQo;;H9-R^#$B&ks?KJ%6Y%bA&ay4;|si$>e<}F"
+    "A3?bK35!j$V8)sPvDp{bx#Me7w_#7cz5;X>Pse42v6bfVonA?`LVr(6EkWi1{)1_NznEYo>L-y=_$v>J<u1%j$ZUkb`Bf+g9yw-?"
+    "QkC4rS4ZuC>=Y#ja)yon;T^6h6U4u!{~l%PzbM$dletg+g3QGWa~5(>opntwyGPxlqB-XMh1OB;JoeZ(Brau7<w;eCfqdoAXGGcn"
+    "Q_@vN-B>WhGUE5B@S@IrUm2>TaCyLU`K~s6o_;{$C?S(TJ1kt}1MLO*)1rP%{Tcm52qf7QThYCs#yRJ@*t-sz>h!w8s+s>m<AeKi"
+    "h#lIS{y%D|&Xvelc9?3E^vKZ^9IDVS$t_Uc3EMp>RmR0HIi>o?_QUqFtD>;Qb1moYBEr&k4*40R#D-X$@v8zK9e2c>i~)5Vw-w4_"
+    "oQP2xlO>KQ0FlvVd8?u+;_@PcZkeJQw+d*@29Tb#k&UVDQ<VEG1N4af*g|sqx^7(|LdSJ6q+?e=k7E|&Eut=<+8Y|IYN3;y_Bl|V"
+    "2AtBEp8pVOj{(qWVWxDtJE&@)YYm`fD|i`z75y!OWMT4i&`t|xY=Nrjew4vcj|aLE)aQVF;4DKMHShy;oaZA~SA&Abg{kGVzhRDA"
+    "B8w?^4jB(gYhyed9bZHm0GQ0c)NsWu<B5+qkb4<YH9*mc{@`Ws0~DPV*a-O))Ek2{?jg;VYsuh@e-4lF6?m5R9|S)14uwoV`1Qok"
+    "<`D48WI1kdji1iRMdX!<#ob_Y{QBhg#xKd$T_)=90lE8=lf(w|yEHLK8$Wz|LXjzH{lRM--hOd(=BxDJ<NGs*UTzY8=+3170hSg1"
+    "`2"
 )

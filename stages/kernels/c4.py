@@ -91,7 +91,8 @@ def _citation_end(text: Any, i: Any, end: Any, unicode: Any) -> Any:
 @kernel
 def _clean_line(text: Any, unicode: Any, rules: Any, out: Any, at: Any) -> Any:
     """Write the stripped line without its citations to `out` from `at`; returns (end, words, characters of the longest)."""
-    stop = begin = np.int64(-1)
+    stop: Any = -1
+    begin: Any = -1
     words = longest = chars = 0
     i = 0
     while i < text.shape[0]:

@@ -88,7 +88,7 @@ def _is_dash_bullet(cp: Any) -> Any:
 
 
 @inlined
-def _insert(table: Any, mask: Any, key: Any) -> Any:
+def insert(table: Any, mask: Any, key: Any) -> Any:
     """Whether `key` was in the set already; it is now."""
     slot = np.int64((key * _PRIME) >> np.uint64(20)) & mask
     while table[slot] != np.uint64(0):
@@ -135,7 +135,7 @@ def measure_lines(text: Any, newlines: Any, unicode: Any, scratch: Any, out: Any
             out[4] += _starts_with_bullet(line, unicode)
             out[5] += _ends_with_ellipsis(line)
             out[6] += _ends_terminal(line, unicode)
-            if _insert(scratch.lines, mask, key):
+            if insert(scratch.lines, mask, key):
                 out[7] += 1
                 out[8] += chars
             if has_phrases:
@@ -147,7 +147,7 @@ def measure_lines(text: Any, newlines: Any, unicode: Any, scratch: Any, out: Any
             paragraph_chars += chars
         if paragraph_chars and (line.shape[0] == 0 or i > end):
             out[9] += 1
-            if _insert(scratch.paragraphs, mask, paragraph_hash | np.uint64(1)):
+            if insert(scratch.paragraphs, mask, paragraph_hash | np.uint64(1)):
                 out[10] += 1
                 out[11] += paragraph_chars
             paragraph_hash = _SEED

@@ -89,7 +89,7 @@ def log2(n: Any) -> Any:
 
 
 @kernel
-def _number(m: Any, order: Any, hashes: Any, scratch: Any) -> Any:
+def number_ngrams(m: Any, order: Any, hashes: Any, scratch: Any) -> Any:
     """Give equal n-grams of `order` one number, in order of first occurrence; returns (n-grams, distinct ones)."""
     size = 16
     bits = 4
@@ -126,6 +126,25 @@ def _number(m: Any, order: Any, hashes: Any, scratch: Any) -> Any:
         scratch.number[kept] = number
         kept += 1
     return kept, distinct
+
+
+@kernel
+def keep_repeated(m: Any, scratch: Any) -> Any:
+    """Drop the n-grams that occur once from the `m` looked at; returns how many are left."""
+    kept = 0
+    for j in range(m):
+        number = scratch.number[j]
+        scratch.position[kept], scratch.number[kept] = scratch.position[j], number
+        kept += scratch.counts[number] > 1
+    return kept
+
+
+@kernel
+def sum_characters(n: Any, chars: Any, scratch: Any) -> None:
+    """Fill `scratch.sums`."""
+    scratch.sums[0] = 0
+    for i in range(n):
+        scratch.sums[i + 1] = scratch.sums[i] + chars[i]
 
 
 @kernel
@@ -175,22 +194,15 @@ def repetition(n: Any, hashes: Any, chars: Any, scratch: Any, top: Any, repeated
     repeated[:] = 0
     if n == 0:
         return 0, 0.0
-    scratch.sums[0] = 0
-    for i in range(n):
-        scratch.sums[i + 1] = scratch.sums[i] + chars[i]
-    m, words = _number(n, 1, hashes, scratch)
+    sum_characters(n, chars, scratch)
+    m, words = number_ngrams(n, 1, hashes, scratch)
     weighted = 0.0
     for number in range(words):
         if scratch.counts[number] > 1:
             weighted += scratch.counts[number] * log2(scratch.counts[number])
     entropy = max(0.0, log2(n) - weighted / n)
     for order in range(2, _LAST + 1):
-        kept = 0
-        for j in range(m):
-            number = scratch.number[j]
-            scratch.position[kept], scratch.number[kept] = scratch.position[j], number
-            kept += scratch.counts[number] > 1
-        m, distinct = _number(kept, order, hashes, scratch)
+        m, distinct = number_ngrams(keep_repeated(m, scratch), order, hashes, scratch)
         if m == 0:
             break
         if order <= _LAST_TOP:

@@ -38,6 +38,7 @@ TERMINAL: Final = 1 << 13  # Sentence_Terminal: . ? ! of every script
 CLOSING: Final = 1 << 14  # brackets and quotes that may follow the end of a sentence
 GARBAGE: Final = 1 << 15  # controls, private use, unassigned, U+FFFD: what broken decoding leaves behind
 PICTOGRAPH: Final = 1 << 16  # emoji and their like
+ICON: Final = 1 << 17  # So: symbols that are neither currency, nor mathematics, nor modifiers
 
 # Word_Break values (UAX #29, table 3).
 WB_OTHER: Final = 0

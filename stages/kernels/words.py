@@ -14,13 +14,13 @@ Linear in the text, whatever the text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from stages.kernels.buffers import TextBuffers
+from stages.kernels.buffers import TextBuffers, text_buffers
 from stages.kernels.jit import inlined, kernel
 from stages.kernels.unicode_classes import (
     ALPHA,
@@ -341,3 +341,11 @@ def word_table(text: TextBuffers, units: np.ndarray, fold: np.ndarray = NO_FOLD)
         for old, new in zip(words, larger, strict=True):
             new[: first[done]] = old[: first[done]]
         words = larger
+
+
+def hash_words(words: Iterable[str], unit: int, fold: np.ndarray = NO_FOLD) -> np.ndarray:
+    """uint64 hashes of single words, as `split_words` gives them, in order."""
+    text = text_buffers(pa.array(list(words), pa.large_string()))
+    hashes = word_table(text, np.full(len(text.valid), unit, np.uint8), fold)[1].hash
+    hashes.flags.writeable = False
+    return hashes

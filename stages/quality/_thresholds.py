@@ -19,10 +19,12 @@ Op = Literal[">=", "<="]
 #: A threshold in a config: a number, a table from language code to number (null: not applicable there), or null: no rule.
 Threshold = float | dict[str, float | None] | None
 
+ENGLISH: Final = ("en",)
+#: Languages with spaces between words.
 SPACED: Final = tuple(sorted(code for code, unit in LANGUAGE_UNITS.items() if unit == WHITESPACE))
 
 
-def per_language(value: Threshold, languages: tuple[str, ...] = SPACED) -> dict[str, float | None]:
+def per_language(value: Threshold, languages: tuple[str, ...]) -> dict[str, float | None]:
     """The threshold of each language: `value` (or its ``"*"``) for `languages`, what the table says for those it names."""
     table = value if isinstance(value, dict) else {"*": value}
     otherwise = table.get("*")
@@ -31,14 +33,14 @@ def per_language(value: Threshold, languages: tuple[str, ...] = SPACED) -> dict[
 
 
 def at_least(
-    reason: str, column: str, value: Threshold, per: str | None = None, languages: tuple[str, ...] = SPACED
+    reason: str, column: str, per: str | None, value: Threshold, languages: tuple[str, ...] = SPACED
 ) -> list[Rule]:
     """A rule that keeps documents with ``column (/ per) >= value``; none if the threshold is null."""
     return _rule(reason, column, ">=", value, per, languages)
 
 
 def at_most(
-    reason: str, column: str, value: Threshold, per: str | None = None, languages: tuple[str, ...] = SPACED
+    reason: str, column: str, per: str | None, value: Threshold, languages: tuple[str, ...] = SPACED
 ) -> list[Rule]:
     """A rule that keeps documents with ``column (/ per) <= value``; none if the threshold is null."""
     return _rule(reason, column, "<=", value, per, languages)

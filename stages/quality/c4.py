@@ -8,7 +8,10 @@ Paper and published code disagree, so there are dialects:
     paper      lines of 3 words, pages of 5 sentences; a line may end in the terminal punctuation of any script or in a
                closing quotation mark, curly ones included
     code       lines of 5 words, pages of 3 sentences; a line ends in . ? ! or "
-Sentences are counted by punctuation (stages/kernels/sentences.py). Pages with bad words are left to toxicity.wordlist.
+    datatrove  as datatrove's c4_quality filter (FineWeb): the paper's numbers; a line ends in . ? ! " or '; sentences as
+               spaCy's rules cut them
+Sentences are counted by punctuation (stages/kernels/sentences.py) in the first two. Pages with bad words are left to
+toxicity.wordlist.
 Documents in languages without spaces between words are left as they are and the rules are not applicable to them.
 """
 
@@ -22,16 +25,17 @@ import numpy as np
 import pyarrow as pa
 
 from corpusflow import Composite, Filter, Rule, Score, Stage, Transform, param
-from stages.kernels import c4
-from stages.kernels.buffers import number_column, text_buffers
+from stages.kernels import affix_words, c4
+from stages.kernels.buffers import TextBuffers, number_column, text_buffers
 from stages.kernels.words import WHITESPACE, word_units
 from stages.quality._thresholds import PREFIX, Threshold, at_least, at_most
 
-Dialect = Literal["paper", "code"]
+Dialect = Literal["paper", "code", "datatrove"]
 #: dialect -> (words a line, sentences a page, end marks)
 DIALECTS: Final[Mapping[str, tuple[int, int, int]]] = {
     "paper": (3, 5, c4.ANY_SCRIPT),
     "code": (5, 3, c4.CODE),
+    "datatrove": (3, 5, c4.DATATROVE),
 }
 _INPUTS: Final = ("text", "language.code")
 
@@ -77,7 +81,12 @@ class C4Counts(_Lines, Score):
     adds: ClassVar[Mapping[str, pa.DataType]] = {PREFIX + name: pa.int32() for name in c4.COUNTED}
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        applied, _, _, counts = _clean(batch, self.line_rules())
+        applied, offsets, data, counts = _clean(batch, self.line_rules())
+        if self.dialect == "datatrove":
+            for view in (offsets, data):
+                view.flags.writeable = False
+            cleaned = TextBuffers(offsets, data, applied)
+            counts[c4.SENTENCES] = affix_words.count_sentences(cleaned, applied)
         return pa.RecordBatch.from_pydict(
             {PREFIX + name: number_column(counts[i], applied) for i, name in enumerate(c4.COUNTED)}
         )
@@ -119,9 +128,9 @@ class C4Pages(Filter):
     def rules(self) -> tuple[Rule, ...]:
         sentences = DIALECTS[self.dialect][1] if self.min_sentences is None else self.min_sentences
         return (
-            *at_most("c4_lorem_ipsum", "c4_lorem_ipsum_lines", self.max_lorem_ipsum_lines),
-            *at_most("c4_curly_bracket", "c4_curly_bracket_lines", self.max_curly_bracket_lines),
-            *at_least("c4_few_sentences", "c4_sentences", sentences),
+            *at_most("c4_lorem_ipsum", "c4_lorem_ipsum_lines", None, self.max_lorem_ipsum_lines),
+            *at_most("c4_curly_bracket", "c4_curly_bracket_lines", None, self.max_curly_bracket_lines),
+            *at_least("c4_few_sentences", "c4_sentences", None, sentences),
         )
 
 

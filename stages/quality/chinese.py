@@ -98,10 +98,10 @@ class ChineseRules(_Limits, Filter):
 
     def rules(self) -> tuple[Rule, ...]:
         def low(reason: str, column: str, value: Threshold, per: str | None = None) -> list[Rule]:
-            return at_least("chinese_" + reason, column, value, per, CHINESE)
+            return at_least("chinese_" + reason, column, per, value, CHINESE)
 
         def high(reason: str, column: str, value: Threshold, per: str | None = None) -> list[Rule]:
-            return at_most("chinese_" + reason, column, value, per, CHINESE)
+            return at_most("chinese_" + reason, column, per, value, CHINESE)
 
         return (
             *low("few_chars", "han_chars", self.min_han_chars),

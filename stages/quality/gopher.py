@@ -1,48 +1,112 @@
 """quality.gopher: the quality rules of Gopher (Rae et al. 2021, arXiv 2112.11446, appendix A.1.1).
 
-Reads signals of quality.signals. Definitions are the paper's, on words separated by white space:
-    symbols        `#` and ellipses (`…`, `...`), each per word
-    bullets        any bullet character, or - * + – followed by a space
-    stop words     how many *distinct* ones occur, case ignored; in languages other than English from a list of that language
-Published implementations differ (punctuation as words, medians for means, occurrences for distinct words): see `dialect`.
-Not applicable to languages without spaces between words, nor, for stop words, to languages without a list.
+Thresholds are the paper's. What is counted depends on the dialect, because the paper leaves it open and every published
+implementation decided otherwise:
+
+    paper      words separated by white space; mean word length; `#`, and `…` or `...`, each per word; lines begin with any
+               bullet character, or with - * + – and a space; *distinct* stop words, case ignored, in languages other than
+               English from a list of that language
+    datatrove  as datatrove's gopher_quality filter (FineWeb): spaCy's words, punctuation marks among them; bullets • -;
+               distinct stop words in lower case
+    dclm       as DCLM: words of UAX #29 for the count, split words for the rest; all symbols together; stop words count
+               each time
+    dolma      as Dolma's gopher_v1: *median* word length; words with `#` or `…`; stop words in lower case, each time
+
+Reads signals of quality.signals, or of quality.signals_<dialect>. `paper` is not applicable to languages without spaces
+between words, nor its stop words to languages without a list; the other dialects are for English unless a table of
+thresholds says otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from corpusflow import Filter, Rule, param
-from stages.quality._thresholds import Threshold, at_least, at_most
+from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_least, at_most
+
+Dialect = Literal["paper", "datatrove", "dclm", "dolma"]
+#: dialect -> what is measured -> (signal, signal it is divided by)
+SIGNALS: Final[Mapping[str, Mapping[str, tuple[str, str | None]]]] = {
+    "paper": {
+        "words": ("words", None),
+        "word_length": ("word_chars", "words"),
+        "hashes": ("hashes", "words"),
+        "ellipses": ("ellipses", "words"),
+        "bullet_lines": ("bullet_lines", "lines"),
+        "ellipsis_lines": ("ellipsis_lines", "lines"),
+        "alpha_words": ("alpha_words", "words"),
+        "stop_words": ("stop_words", None),
+    },
+    "datatrove": {
+        "words": ("dt_text_words", None),
+        "word_length": ("dt_text_word_chars", "dt_text_words"),
+        "hashes": ("dt_hashes", "dt_words"),
+        "ellipses": ("dt_ellipses", "dt_words"),
+        "bullet_lines": ("dt_bullet_lines", "dt_split_lines"),
+        "ellipsis_lines": ("dt_ellipsis_lines", "dt_split_lines"),
+        "alpha_words": ("dt_alpha_words", "dt_words"),
+        "stop_words": ("dt_stop_words", None),
+    },
+    "dclm": {
+        "words": ("dclm_words", None),
+        "word_length": ("dclm_split_word_chars", "dclm_split_words"),
+        "symbols": ("dclm_symbols", "dclm_split_words"),
+        "bullet_lines": ("dclm_bullet_lines", "dclm_lines"),
+        "ellipsis_lines": ("dclm_ellipsis_lines", "dclm_lines"),
+        "alpha_words": ("dclm_alpha_words", "dclm_split_words"),
+        "stop_words": ("dclm_stop_words", None),
+    },
+    "dolma": {
+        "words": ("dolma_words", None),
+        "word_length": ("dolma_median_word_length", None),
+        "symbols": ("dolma_symbol_words", "dolma_words"),
+        "bullet_lines": ("dolma_bullet_lines", "dolma_lines"),
+        "ellipsis_lines": ("dolma_ellipsis_lines", "dolma_lines"),
+        "alpha_words": ("dolma_alpha_words", "dolma_words"),
+        "stop_words": ("dolma_stop_words", None),
+    },
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gopher(Filter):
     """Keeps documents with the word counts, word lengths, symbols, lists and stop words of ordinary prose."""
 
+    dialect: Dialect = param("paper", doc="Whose definitions: see the stage's description.")
     min_words: Threshold = param(50, doc="Fewest words.")
     max_words: Threshold = param(100_000, doc="Most words.")
-    min_mean_word_length: Threshold = param(3.0, doc="Smallest mean word length, characters.")
-    max_mean_word_length: Threshold = param(10.0, doc="Largest mean word length, characters.")
-    max_hash_ratio: Threshold = param(0.1, doc="Most `#` characters per word.")
-    max_ellipsis_ratio: Threshold = param(0.1, doc="Most ellipses per word.")
+    min_word_length: Threshold = param(3.0, doc="Smallest mean (dolma: median) word length, characters.")
+    max_word_length: Threshold = param(10.0, doc="Largest mean (dolma: median) word length, characters.")
+    max_symbol_ratio: Threshold = param(0.1, doc="Most `#` characters, and most ellipses, per word.")
     max_bullet_lines: Threshold = param(0.9, doc="Largest share of lines that begin with a bullet.")
     max_ellipsis_lines: Threshold = param(0.3, doc="Largest share of lines that end with an ellipsis.")
     min_alpha_words: Threshold = param(0.8, doc="Smallest share of words with a letter.")
-    min_stop_words: Threshold = param(2, doc="Fewest distinct stop words of the document's language.")
+    min_stop_words: Threshold = param(2, doc="Fewest stop words of the document's language.")
 
     def rules(self) -> tuple[Rule, ...]:
+        signals = SIGNALS[self.dialect]
+        languages = SPACED if self.dialect == "paper" else ENGLISH
+
+        def low(reason: str, what: str, value: Threshold) -> list[Rule]:
+            return at_least("gopher_" + reason, *signals[what], value, languages) if what in signals else []
+
+        def high(reason: str, what: str, value: Threshold) -> list[Rule]:
+            return at_most("gopher_" + reason, *signals[what], value, languages) if what in signals else []
+
         return (
-            *at_least("gopher_few_words", "words", self.min_words),
-            *at_most("gopher_many_words", "words", self.max_words),
-            *at_least("gopher_short_words", "word_chars", self.min_mean_word_length, per="words"),
-            *at_most("gopher_long_words", "word_chars", self.max_mean_word_length, per="words"),
-            *at_most("gopher_hashes", "hashes", self.max_hash_ratio, per="words"),
-            *at_most("gopher_ellipses", "ellipses", self.max_ellipsis_ratio, per="words"),
-            *at_most("gopher_bullet_lines", "bullet_lines", self.max_bullet_lines, per="lines"),
-            *at_most("gopher_ellipsis_lines", "ellipsis_lines", self.max_ellipsis_lines, per="lines"),
-            *at_least("gopher_few_alpha_words", "alpha_words", self.min_alpha_words, per="words"),
-            *at_least("gopher_few_stop_words", "stop_words", self.min_stop_words),
+            *low("few_words", "words", self.min_words),
+            *high("many_words", "words", self.max_words),
+            *low("short_words", "word_length", self.min_word_length),
+            *high("long_words", "word_length", self.max_word_length),
+            *high("hashes", "hashes", self.max_symbol_ratio),
+            *high("ellipses", "ellipses", self.max_symbol_ratio),
+            *high("symbols", "symbols", self.max_symbol_ratio),
+            *high("bullet_lines", "bullet_lines", self.max_bullet_lines),
+            *high("ellipsis_lines", "ellipsis_lines", self.max_ellipsis_lines),
+            *low("few_alpha_words", "alpha_words", self.min_alpha_words),
+            *low("few_stop_words", "stop_words", self.min_stop_words),
         )
 
 

@@ -33,6 +33,7 @@ PROPERTIES = {
     "CLOSING": r"[\p{Pe}\p{Pf}\p{Quotation_Mark}]",
     "GARBAGE": r"[[\p{Cc}\p{Co}\p{Cn}\uFFFD]--[\s\x1c-\x1f]]",
     "PICTOGRAPH": r"\p{Extended_Pictographic}",
+    "ICON": r"\p{So}",
 }
 _NAMES = (
     "CR LF Newline Extend ZWJ Format Katakana Hebrew_Letter ALetter Single_Quote Double_Quote MidNumLet MidLetter "
