@@ -1,13 +1,13 @@
 """What a run would do and reuse, and why, in words: `corpusflow plan`.
 
-Compares the plan with what its run folder has committed. Reads commit records, PLAN files and, where a gate changed, its
-signals; never text.
+Compares the plan with what its run folder has committed, and with the plan of the run before. Reads commit records and, where
+a gate changed, its signals; never text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,10 +16,10 @@ import numpy as np
 from corpusflow.commit import Dataset
 from corpusflow.errors import CorpusflowError
 from corpusflow.phases import phase_dataset, phases_of
-from corpusflow.plan import Node, Plan, Shard
+from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
 from corpusflow.reader import ShardReader
-from corpusflow.rules import Rule, evaluate
-from corpusflow.storage import Storage
+from corpusflow.rules import evaluate
+from corpusflow.rundir import RunDir
 
 
 @dataclass
@@ -59,6 +59,7 @@ class Preview:
 def preview(plan: Plan) -> Preview:
     """Say what running the plan in its folder would do."""
     out = Preview(notes=list(plan.notes))
+    before = _counterparts(plan)
     first_change = ""
     for node in plan.nodes:
         total, reused = _progress(plan, node)
@@ -67,16 +68,37 @@ def preview(plan: Plan) -> Preview:
                 StagePreview(node.stage, node.label, node.step, "reuse", reused, total, "already committed")
             )
             continue
-        why, is_cause = _why(plan, node, reused, total, first_change)
+        old = before.get(node.index)
+        why, is_cause = _why(node, old, reused, total, first_change)
         item = StagePreview(node.stage, node.label, node.step, "part" if reused else "run", reused, total, why)
         item.text = _reads_text(node)
         item.rows = _rows(plan, node)
         out.stages.append(item)
         if is_cause and not first_change:
             first_change = node.stage
-        if node.kind == "filter" and node.gate and reused < total:
-            out.notes += _gate_note(plan, node)
+        if node.kind == "filter" and node.gate and old is not None and reused < total:
+            out.notes += _gate_note(plan, node, old)
     return out
+
+
+def _counterparts(plan: Plan) -> dict[int, Node]:
+    """Node index -> the node of the folder's latest plan that it stands for: the same operation, else the next of its name."""
+    try:
+        latest = RunDir(plan.run_dir).latest_plan()
+    except CorpusflowError:  # nothing was run here yet
+        return {}
+    left: dict[tuple[str, str], list[Node]] = {}
+    for node in latest.nodes:
+        left.setdefault((node.stage, node.label), []).append(node)
+    found: dict[int, Node] = {}
+    for same_operation in (True, False):
+        for node in plan.nodes:
+            candidates = left.get((node.stage, node.label), [])
+            chosen = [c for c in candidates if c.op_fp == node.op_fp] if same_operation else candidates
+            if node.index not in found and chosen:
+                found[node.index] = chosen[0]
+                candidates.remove(chosen[0])
+    return found
 
 
 def _progress(plan: Plan, node: Node) -> tuple[int, int]:
@@ -97,49 +119,33 @@ def _reads_text(node: Node) -> bool:
     return node.kind in ("source", "transform", "wide", "sink") or "text" in node.reads or "raw" in node.reads
 
 
-def _why(plan: Plan, node: Node, reused: int, total: int, first_change: str) -> tuple[str, bool]:
+def _why(node: Node, old: Node | None, reused: int, total: int, first_change: str) -> tuple[str, bool]:
     """(the reason in words, whether it is this node that changed and not something before it)."""
     if reused:
         return f"{total - reused} of {total} shards are not committed yet", True
-    before = list(_earlier(Dataset(plan.root(node), node.fp).storage, plan, node))
-    if not before:
+    if old is None:
         return ("new" if not first_change else f"new, or after the change of {first_change}"), not first_change
-    for content in before:  # newest first
-        if content.get("op_fp") == node.op_fp and content.get("rules") == [dict(r) for r in node.rules]:
-            continue
-        changes = _differences(content, node)
-        if changes:
-            return "; ".join(changes), True
-    drift = _library_changes(before[0], node)
-    if drift:
+    if changes := _differences(old, node):
+        return "; ".join(changes), True
+    if drift := _library_changes(old, node):
         return drift, True
+    if old.fp == node.fp:
+        return "not committed yet", True
     return f"what it works on changes with {first_change or 'the input'}", False
 
 
-def _earlier(storage: Storage, plan: Plan, node: Node) -> Iterator[dict[str, Any]]:
-    """PLAN contents of other fingerprints of this stage in this run folder, newest first."""
-    found = []
-    home = f"{plan.run_dir}/{node.folder.rpartition('/')[0]}"
-    for info in storage.walk(home):
-        folder, _, name = info.path.rpartition("/")
-        leaf = folder.rpartition("/")[2]
-        if name.startswith("PLAN-") and leaf.startswith(node.label + "-") and folder != plan.root(node):
-            found.append((info.etag.partition("-")[2], info.path))
-    for _, path in sorted(found, reverse=True):
-        yield json.loads(storage.get(path))
+def _differences(old: Node, node: Node) -> list[str]:
+    before, now = plain(old.params), plain(node.params)
+    out = [f"{k}: {before.get(k)!r} -> {now.get(k)!r}" for k in sorted({*before, *now}) if before.get(k) != now.get(k)]
+    if old.op_fp == node.op_fp and old.gate == node.gate:
+        return []  # what differs is in no fingerprint
+    return out or ["its code version, model or code file changed"]
 
 
-def _differences(content: Mapping[str, Any], node: Node) -> list[str]:
-    old, new = content.get("params", {}), plain(node.params)
-    out = [f"{k}: {old.get(k)!r} -> {new.get(k)!r}" for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
-    if not out and content.get("op_fp") != node.op_fp:
-        out.append("its code version, model or code file changed")
-    return out
-
-
-def _library_changes(content: Mapping[str, Any], node: Node) -> str:
-    old = content.get("libraries", {})
-    changed = [f"{k} {old.get(k)} -> {v}" for k, v in sorted(node.libraries.items()) if old.get(k) != v]
+def _library_changes(old: Node, node: Node) -> str:
+    changed = [
+        f"{k} {old.libraries.get(k)} -> {v}" for k, v in sorted(node.libraries.items()) if old.libraries.get(k) != v
+    ]
     return "library " + ", ".join(changed) if changed else ""
 
 
@@ -157,19 +163,21 @@ def _rows(plan: Plan, node: Node) -> int | None:
     for shard in plan.shards:
         try:
             reader = ShardReader(plan, shard)
-            fate = reader.fate(node.index, node.base, gates_only=node.kind != "transform" and not node.survivors_only)
+            base = node.base
+            while base != SOURCE_BASE and reader.record(plan.nodes[base]) is None:
+                base = plan.nodes[base].base
+            fate = reader.fate(node.index, base, gates_only=node.kind != "transform" and not node.survivors_only)
         except CorpusflowError:
             return None
         total += int(fate.alive.sum())
     return total
 
 
-def _gate_note(plan: Plan, gate: Node) -> list[str]:
+def _gate_note(plan: Plan, gate: Node, old_gate: Node) -> list[str]:
     """How many rows a changed gate lets through, beside the gate it replaces."""
-    earlier = next(_earlier(Dataset(plan.root(gate), gate.fp).storage, plan, gate), None)
-    if earlier is None or "rules" not in earlier:
+    if old_gate.fp == gate.fp:
         return []
-    old_rules = [Rule.from_data(r) for r in earlier["rules"]]
+    old_rules = old_gate.rule_list
     now = old = gained = 0
     try:
         for shard in plan.shards:

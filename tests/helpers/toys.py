@@ -37,8 +37,10 @@ class Toy:
         shutil.rmtree(self.root)
 
     def corpus(self, files: Sequence[Sequence[Mapping[str, Any]]], folder: str = "in") -> None:
-        """One file, and so one shard, per list of records."""
+        """One file, and so one shard, per list of records; files of an earlier corpus go, or stay if they are the same."""
         (self.root / folder).mkdir(exist_ok=True)
+        for old in sorted((self.root / folder).iterdir())[len(files) :]:
+            old.unlink()
         for i, rows in enumerate(files):
             lines = "".join(json.dumps(r) + "\n" for r in rows)
             path = self.root / folder / f"{i:02d}.jsonl"
