@@ -159,18 +159,18 @@ def _likely_first(run: Run, key: str) -> Iterator[Shard]:
     yield from (s for s in run.plan.shards if s.number not in numbers)
 
 
-def tell(run: Run, place: Place) -> Story:
-    """The story of a record."""
-    return _Teller(run, place).story()
+def tell(run: Run, place: Place, reader: ShardReader | None = None) -> Story:
+    """The story of a record; for many records of one shard, hand in its reader."""
+    return _Teller(run, place, reader or ShardReader(run.plan, place.shard)).story()
 
 
 class _Teller:
     """Follows one row through the plan, from base to base."""
 
-    def __init__(self, run: Run, place: Place) -> None:
+    def __init__(self, run: Run, place: Place, reader: ShardReader) -> None:
         self.run = run
         self.plan = run.plan
-        self.reader = ShardReader(run.plan, place.shard)
+        self.reader = reader
         self.place = place
         self._rows: dict[int, int | None] = {SOURCE_BASE: place.row}
 

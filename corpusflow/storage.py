@@ -9,6 +9,7 @@ Nothing here decides what is true of a run: commit.py does, and it never trusts 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -33,11 +34,12 @@ _PASSING: Final = frozenset({errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.ESTAL
 
 @dataclass(frozen=True)
 class FileInfo:
-    """A file as listed: `etag` changes whenever the bytes may have changed."""
+    """A file as listed: `etag` changes whenever the bytes may have changed; `modified` is in seconds, for `gc` alone."""
 
     path: str
     size: int
     etag: str
+    modified: float = 0.0
 
 
 class Upload(io.RawIOBase):
@@ -138,6 +140,13 @@ class Storage(ABC):
     @abstractmethod
     def delete(self, path: str) -> None:
         """Remove a file; absent is fine."""
+
+    def leftovers(self, root: str) -> Iterator[FileInfo]:
+        """What writes that never ended left below a folder; nothing where the store leaves nothing."""
+        return iter(())
+
+    def prune(self, root: str) -> None:  # noqa: B027 - object stores have no folders
+        """Remove empty folders below a folder."""
 
     @abstractmethod
     def free_bytes(self, path: str) -> int | None:
@@ -305,6 +314,19 @@ class LocalStorage(Storage):
     def delete(self, path: str) -> None:
         Path(path).unlink(missing_ok=True)
 
+    def leftovers(self, root: str) -> Iterator[FileInfo]:
+        for folder, _, files in os.walk(root):
+            for name in sorted(files):
+                if name.startswith(".tmp-"):
+                    path = os.path.join(folder, name)
+                    yield _info(path, os.lstat(path))
+
+    def prune(self, root: str) -> None:
+        for folder, _, _ in os.walk(root, topdown=False):
+            if folder != root:
+                with contextlib.suppress(OSError):  # not empty
+                    os.rmdir(folder)
+
     def free_bytes(self, path: str) -> int | None:
         place = Path(path).absolute()
         while not place.exists():
@@ -313,7 +335,7 @@ class LocalStorage(Storage):
 
 
 def _info(path: str, status: os.stat_result) -> FileInfo:
-    return FileInfo(path, status.st_size, f"{status.st_size:x}-{status.st_mtime_ns:x}")
+    return FileInfo(path, status.st_size, f"{status.st_size:x}-{status.st_mtime_ns:x}", status.st_mtime)
 
 
 def _retryable(e: OSError) -> OSError | RetryableError:
