@@ -20,19 +20,18 @@ import pyarrow as pa
 from corpusflow import Exchange, Phase, PhaseInputs, PhaseTask, Resources, id_hashes, param
 from stages.dedup import _shards, _verdicts
 from stages.dedup._keyed import salt
-from stages.dedup._runs import Run, RunWriter, bucket_counts, chunks, slices
+from stages.dedup._outbox import Outbox
+from stages.dedup._runs import Run, bucket_counts, chunks, slices
 from stages.dedup.url import hosts
 from stages.kernels.buffers import text_buffers
 from stages.kernels.cut import SPANS, merged, spans_column
 from stages.kernels.line_hashes import line_hashes
 from stages.kernels.shingles import DIGITS_ALIKE
-from stages.kernels.sortruns import partition_order, repeated, starts_of, top_bits
+from stages.kernels.sortruns import repeated, starts_of
 
 PREFIX: Final = "dedup.lines"
 _TASK_RECORDS: Final = 32 << 20
 _SLICE_RECORDS: Final = 2 << 20
-#: Records held before they are written as a run: 32 bytes each, three times while they are partitioned.
-_FLUSH_RECORDS: Final = 8 << 20
 _LENGTH_BITS: Final = np.uint64(32)
 
 
@@ -86,7 +85,7 @@ class RepeatedPieces(Exchange):
         line_hashes(data, offsets, valid, 0, paragraphs=False, least=1)
 
     def _runs(self, task: PhaseTask) -> None:
-        out = _Pieces(task)
+        out = Outbox(task, "runs", _bits(task))
         for position, shard in _shards.group_shards(task, task.index):
             epoch = np.uint64(task.epoch(shard)) << np.uint64(48)
             for batch in task.survivors(shard, self.inputs()):
@@ -106,41 +105,8 @@ class RepeatedPieces(Exchange):
                 rows = batch.column("row").to_numpy(zero_copy_only=False)
                 places = starts.astype(np.uint64) << _LENGTH_BITS | lengths.astype(np.uint64)
                 numbers = _shards.documents(position, rows)
-                out.add(np.stack([hashes, ranks[documents], numbers[documents], places], axis=1))
-        out.close()
-
-
-class _Pieces:
-    """Records of one task, partitioned by hash; a document's are all in one file."""
-
-    def __init__(self, task: PhaseTask) -> None:
-        self._task = task
-        self._held: list[np.ndarray] = []
-        self._rows = self._files = self._total = 0
-
-    def add(self, records: np.ndarray) -> None:
-        self._held.append(records)
-        self._rows += len(records)
-        if self._rows >= _FLUSH_RECORDS:
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self._task.note(records=self._total)
-
-    def _flush(self) -> None:
-        if not self._rows:
-            return
-        records = np.concatenate(self._held)
-        bits = _bits(self._task)
-        order, offsets = partition_order(top_bits(records[:, 0], bits), 1 << bits)
-        with self._task.file(f"runs-{self._files:03d}.bin") as stream:
-            run = RunWriter(stream)
-            run.add(records[order], offsets)
-            run.close()
-        self._total += len(records)
-        self._held, self._rows = [], 0
-        self._files += 1
+                out.add_hashed(np.stack([hashes, ranks[documents], numbers[documents], places], axis=1))
+        task.note(records=out.close())
 
 
 _VERDICT: Final = pa.schema([("place", pa.uint64())])

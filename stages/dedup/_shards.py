@@ -34,25 +34,25 @@ def rows(numbers: np.ndarray) -> np.ndarray:
     return (numbers & np.uint64(0xFFFFFFFF)).astype(np.int32)
 
 
-def group_size(inputs: PhaseInputs) -> int:
-    """Shards that one task reads together: few files at scale, one shard a task in small runs."""
-    return int(min(64, max(1, len(inputs.shards) // 64)))
+def group_size(inputs: PhaseInputs, most: int = 64) -> int:
+    """Shards that one task reads together, at most `most`: few files at scale, one shard a task in small runs."""
+    return int(min(most, max(1, len(inputs.shards) // 64)))
 
 
-def group_count(inputs: PhaseInputs) -> int:
+def group_count(inputs: PhaseInputs, most: int = 64) -> int:
     """Tasks of a phase over groups of shards."""
-    return -(-len(inputs.shards) // group_size(inputs))
+    return -(-len(inputs.shards) // group_size(inputs, most))
 
 
-def group_shards(inputs: PhaseInputs, group: int) -> list[tuple[int, int]]:
+def group_shards(inputs: PhaseInputs, group: int, most: int = 64) -> list[tuple[int, int]]:
     """(position, shard number) of the shards in a group."""
-    size = group_size(inputs)
+    size = group_size(inputs, most)
     return [(p, inputs.shards[p]) for p in range(group * size, min((group + 1) * size, len(inputs.shards)))]
 
 
-def group_of(inputs: PhaseInputs, numbers: np.ndarray) -> np.ndarray:
+def group_of(inputs: PhaseInputs, numbers: np.ndarray, most: int = 64) -> np.ndarray:
     """The group in which each document's shard is: int64 array."""
-    return positions(numbers) // group_size(inputs)
+    return positions(numbers) // group_size(inputs, most)
 
 
 def bucket_bits(inputs: PhaseInputs) -> int:

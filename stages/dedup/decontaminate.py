@@ -36,13 +36,13 @@ from corpusflow import (
     Rule,
     Score,
     Stage,
-    Transform,
     param,
 )
 from stages.dedup import _shards
 from stages.dedup._benchmarks import BenchmarkIndex, build_index
+from stages.dedup._cutting import CutSpans
 from stages.kernels.buffers import text_buffers
-from stages.kernels.cut import SPANS, cut_spans, merged, spans_column
+from stages.kernels.cut import SPANS, merged, spans_column
 from stages.kernels.overlap import find_ngrams, unit_ends
 
 PREFIX: Final = "dedup.decontaminate"
@@ -204,19 +204,6 @@ class ContaminationFilter(Filter):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CutContamination(Transform):
-    """Removes the spans."""
-
-    version: ClassVar[int] = 1
-    reads: ClassVar[tuple[str, ...]] = ("text", f"{PREFIX}.spans")
-    adds: ClassVar[Mapping[str, pa.DataType]] = {"text": pa.large_string()}
-
-    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        cut = cut_spans(batch.column("text"), batch.column(f"{PREFIX}.spans"))
-        return pa.RecordBatch.from_arrays([cut], names=["text"])
-
-
-@dataclass(frozen=True, kw_only=True)
 class Decontaminate(Composite):
     """Removes documents, or spans, that share n-grams with benchmarks."""
 
@@ -247,7 +234,7 @@ class Decontaminate(Composite):
             margin=self.margin,
         )
         if self.remove == "spans":
-            return score, ItemReport(), CutContamination()
+            return score, ItemReport(), CutSpans(prefix=PREFIX)
         return score, ItemReport(), ContaminationFilter(max_hits=self.max_hits, max_share=self.max_share)
 
 

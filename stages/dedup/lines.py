@@ -15,56 +15,12 @@ Source: CCNet (Wenzek et al. 2020), 3.1: paragraphs, digits as 0; C4 (Raffel et 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
-import numpy as np
-import pyarrow as pa
-
-from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, Transform, param
+from corpusflow import Composite, ConfigError, Stage, param
+from stages.dedup._cutting import CutSpans, LeftFilter, WordsLeft
 from stages.dedup._pieces import PREFIX, RepeatedPieces
-from stages.kernels.buffers import text_buffers
-from stages.kernels.cut import cut_spans
-from stages.kernels.minhash import permutations, signatures
-
-
-@dataclass(frozen=True, kw_only=True)
-class CutLines(Transform):
-    """Removes the spans."""
-
-    version: ClassVar[int] = 1
-    reads: ClassVar[tuple[str, ...]] = ("text", f"{PREFIX}.spans")
-    adds: ClassVar[Mapping[str, pa.DataType]] = {"text": pa.large_string()}
-
-    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(
-            [cut_spans(batch.column("text"), batch.column(f"{PREFIX}.spans"))], names=["text"]
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordsLeft(Score):
-    """Counts the words of what is left."""
-
-    version: ClassVar[int] = 1
-    reads: ClassVar[tuple[str, ...]] = ("text",)
-    adds: ClassVar[Mapping[str, pa.DataType]] = {f"{PREFIX}.words_left": pa.int32()}
-
-    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        offsets, data, valid = text_buffers(batch.column("text"))
-        _, units = signatures(data, offsets, 1, 0, *permutations(1, 0))
-        return pa.RecordBatch.from_arrays([pa.array(units.astype(np.int32), mask=~valid)], names=list(self.adds))
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinesFilter(Filter):
-    """Drops documents of which too little is left."""
-
-    min_words: int = param(1, doc="Words that must be left.")
-
-    def rules(self) -> tuple[Rule, ...]:
-        return (Rule("lines_nothing_left", f"{PREFIX}.words_left", ">=", self.min_words),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +50,8 @@ class Lines(Composite):
             digits_alike=self.digits_alike,
             within=self.within,
         )
-        return pieces, CutLines(), WordsLeft(), LinesFilter(min_words=self.min_words_left)
+        left = LeftFilter(prefix=PREFIX, reason="lines_nothing_left", min_words=self.min_words_left)
+        return pieces, CutSpans(prefix=PREFIX), WordsLeft(prefix=PREFIX), left
 
 
 STAGE = Lines

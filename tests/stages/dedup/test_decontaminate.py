@@ -13,7 +13,8 @@ import pytest
 import zstandard
 
 from corpusflow import ConfigError, check_stage
-from stages.dedup.decontaminate import CutContamination, Decontaminate, Overlap
+from stages.dedup._cutting import CutSpans
+from stages.dedup.decontaminate import PREFIX, Decontaminate, Overlap
 
 _WORDS = """which of these is the best reason for why water level in a lake rises when snow melts during spring and then falls
 again before autumn because rivers carry it away to sea where ships sail between islands with cargo of grain iron wool"""
@@ -146,7 +147,7 @@ def test_spans_go_and_the_rest_stays(benchmarks: str, items: list[dict], margin:
     score = Overlap(benchmarks=benchmarks, spans=True, margin=margin)
     batch = table(texts).select(["text"]).to_batches()[0]
     spans = score.score(batch).column("dedup.decontaminate.spans")
-    cut = CutContamination().transform(
+    cut = CutSpans(prefix=PREFIX).transform(
         pa.record_batch([batch.column("text"), spans], names=["text", "dedup.decontaminate.spans"])
     )
     result = cut.column("text")

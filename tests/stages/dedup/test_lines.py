@@ -13,7 +13,7 @@ import pytest
 import xxhash
 
 from corpusflow import ConfigError, check_stage
-from stages.dedup import _pieces, _verdicts
+from stages.dedup import _outbox, _pieces, _verdicts
 from stages.dedup.lines import Lines
 from stages.kernels.shingle_text import units
 from stages.kernels.shingles import DIGITS_ALIKE
@@ -135,7 +135,7 @@ def test_shards_and_memory_change_nothing(dedup, monkeypatch: pytest.MonkeyPatch
     assert texts(dedup(Lines(), spread(rows, 90, seed=3), batch_rows=3)) == want
     monkeypatch.setattr(_pieces, "_SLICE_RECORDS", 10)
     monkeypatch.setattr(_pieces, "_TASK_RECORDS", 300)
-    monkeypatch.setattr(_pieces, "_FLUSH_RECORDS", 50)
+    monkeypatch.setattr(_outbox, "_FLUSH_BYTES", 1_500)
     monkeypatch.setattr(_verdicts, "_FLUSH_ROWS", 20)
     assert texts(dedup(Lines(), spread(rows, 4, seed=4), batch_rows=11)) == want
     assert len(dedup.last.committed["groups"]) > 5
