@@ -1,0 +1,87 @@
+"""Several datasets by weight, as one endless sequence whose every position is known in advance.
+
+A schedule of some thousand draws holds each dataset as often as its weight says, in a seeded order; it is repeated, shuffled
+anew each time. So any position tells which dataset is drawn and for the how-manyth time, without counting from the start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from corpusflow.errors import ConfigError
+from corpusflow.feed.dataset import TokenDataset
+from corpusflow.feed.order import permuted
+
+_PERIOD: Final = 4_096
+
+
+class Mixture:
+    """Datasets drawn by weight.
+
+    Args:
+        parts: name -> (dataset, weight). Weights need not add up to 1.
+        temperature: weights are raised to 1 / temperature: above 1 small parts are drawn more.
+
+    Raises:
+        ConfigError: no part, a weight that is not positive, or lengths that differ.
+    """
+
+    def __init__(self, parts: Mapping[str, tuple[TokenDataset, float]], *, temperature: float = 1.0) -> None:
+        if not parts or any(not (w > 0 and math.isfinite(w)) for _, w in parts.values()):
+            raise ConfigError("a mixture needs parts, each with a positive weight")
+        if len({d.length for d, _ in parts.values()}) > 1:
+            raise ConfigError("the parts of a mixture must have sequences of one length")
+        if not temperature > 0:
+            raise ConfigError(f"temperature must be positive, got {temperature}")
+        self.names = tuple(parts)
+        self.datasets = [d for d, _ in parts.values()]
+        weights = np.array([w for _, w in parts.values()]) ** (1 / temperature)
+        self.shares = weights / weights.sum()
+        exact = self.shares * _PERIOD
+        counts = np.floor(exact).astype(np.int64)
+        # largest remainders; a part never falls out altogether
+        for i in np.argsort(counts - exact, kind="stable")[: _PERIOD - counts.sum()]:
+            counts[i] += 1
+        counts = np.maximum(counts, 1)
+        self.length = self.datasets[0].length
+        #: int64 (draws of a schedule,): which part, before it is shuffled.
+        self._schedule = np.repeat(np.arange(len(counts)), counts)
+        self._counts = counts
+
+    def draws(self, positions: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """(part, how many draws of it came before), int64 each, of positions (int64, any) in the mixture."""
+        period = len(self._schedule)
+        part = np.empty(len(positions), np.int64)
+        before = np.empty(len(positions), np.int64)
+        for cycle in np.unique(positions // period):
+            here = np.flatnonzero(positions // period == cycle)
+            drawn = self._schedule[permuted(np.arange(period), period, seed, int(cycle))]
+            rank = np.empty(period, np.int64)
+            for p in range(len(self._counts)):
+                rank[drawn == p] = np.arange(self._counts[p])
+            within = positions[here] % period
+            part[here] = drawn[within]
+            before[here] = cycle * self._counts[part[here]] + rank[within]
+        return part, before
+
+    def plan(self, sequences: int) -> dict[str, dict[str, float]]:
+        """What that many sequences will take from where: sequences, tokens, and epochs of each part."""
+        shares = self._counts / self._counts.sum()
+        return {
+            name: {
+                "share": float(share),
+                "sequences": round(sequences * float(share)),
+                "tokens": round(sequences * float(share)) * self.length,
+                "epochs": sequences * float(share) / len(dataset),
+            }
+            for name, dataset, share in zip(self.names, self.datasets, shares, strict=True)
+        }
+
+    def describe(self) -> str:
+        """What two mixtures must agree on for a loader's state to fit."""
+        parts = zip(self.names, self._counts.tolist(), self.datasets, strict=True)
+        return "; ".join(f"{name} {count} x ({dataset.describe()})" for name, count, dataset in parts)
