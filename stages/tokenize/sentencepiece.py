@@ -17,7 +17,7 @@ import sentencepiece
 from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
 from ._spm_exact import disagreement, kernel_encoder, refusal
 from ._spm_model import load
-from ._spm_train import train
+from ._spm_train import fertility, train
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,10 +59,21 @@ class SentencePiece(TokenScore):
         why = self.why_library()
         return {**super().facts(), "kind": "sentencepiece", "encoder": "kernels" if why is None else f"library: {why}"}
 
-    @classmethod
-    def train(cls, *, texts: Iterator[str], out: str, **options: Any) -> dict[str, Any]:
-        """Train a model on texts and write it to `out`; see `stages.tokenize._spm_train.train` for the options."""
-        return train(texts=texts, out=out, **options)
+    #: `corpusflow train tokenizer`
+    train = staticmethod(train)
+
+    @staticmethod
+    def evaluate(*, texts: Iterator[str], model: str, beside: str | None = None) -> dict[str, Any]:
+        """Tokens per character and per word of a model, by script.
+
+        Args:
+            texts: documents to measure on.
+            model: path of the .model file.
+            beside: path of another to measure beside it.
+        """
+        sample = list(texts)
+        found = {"model": fertility(model_bytes(model)[0], sample)}
+        return found | ({"beside": fertility(model_bytes(beside)[0], sample)} if beside else {})
 
 
 def library(processor: sentencepiece.SentencePieceProcessor) -> Library:

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+import sentencepiece
+
+import corpusflow
+from corpusflow import training
+from corpusflow.cli._hooks import command_of
+from corpusflow.errors import ConfigError
+from corpusflow.schema import id_hashes
+from corpusflow.texts import texts_of, units_of
+
+
+def test_train_and_measure_a_tokenizer_on_a_run(call: Any, small_run: Any, tmp_path: Path) -> None:
+    out = tmp_path / "own.model"
+    made = call("train", "tokenizer", "--run", small_run, "--stage", "dedup.exact", "--vocab-size", 4000, "--out", out)
+    assert made.status == 0
+    report = json.loads(made.out)
+    documents = corpusflow.open_run(str(small_run)).stage("dedup.exact").table(["id"]).num_rows
+    assert report["texts"] == documents
+    assert sentencepiece.SentencePieceProcessor(model_file=str(out)).get_piece_size() == 4000
+    measured = call("eval", "tokenizer", "--texts", f"{small_run}:dedup.exact", "--documents", 30, "--model", out)
+    rows = json.loads(measured.out)["model"]
+    assert set(rows) == {"Latn", "Hani"}
+    assert 0 < rows["Latn"]["tokens_per_character"] < 1
+    again = call("train", "tokenizer", "--run", small_run, "--out", out)
+    again.fails(2, "exists already", "hint")
+
+
+def test_what_can_be_trained(call: Any, small_run: Any) -> None:
+    assert "tokenize.sentencepiece" in call("train", "--help").out
+    page = call("train", "tokenizer", "--help").out
+    assert "--vocabulary, --vocab-size" in page
+    assert "number of ids" in page
+    call("train", "quality.gopher").fails(2, "nothing to train", "hint")
+    call("train", "tokeniser").fails(2, "did you mean tokenizer?")
+    call("train", "tokenizer", "--out", "x.model").fails(2, "needs texts", "--run")
+    call("train", "tokenizer", "--out", "x.model", "--texts", "nowhere.csv").fails(2, "neither a run folder", ".jsonl")
+    call("train", "tokenizer", "--out", "x.model", "--run", "nowhere", "--stage", "x").fails(2, "not a run folder")
+    call("train", "tokenizer", "--vocab-size", "many").fails(2, "not a valid integer")
+
+
+def test_the_sample_is_the_smallest_hashes_wherever_they_lie(small_run: Any) -> None:
+    table = corpusflow.open_run(str(small_run)).stage("dedup.exact").table(["id", "text"])
+    ids = table.column("id").to_pylist()
+    order = sorted(range(len(ids)), key=lambda i: tuple(id_hashes(pa.array([ids[i]]), 5)[0]))
+    expected = [table.column("text")[i].as_py() for i in sorted(order[:25])]
+    assert list(texts_of(f"{small_run}:dedup.exact", documents=25, seed=5)) == expected
+    other = list(texts_of(f"{small_run}:dedup.exact", documents=25, seed=6))
+    assert len(other) == 25
+    assert other != expected
+
+
+def test_texts_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": f"text {i}"}) + "\n" for i in range(50)) + "not json\n")
+    found = list(texts_of(str(path), documents=1000, seed=0))
+    assert found == [f"text {i}" for i in range(50)]
+    few = list(texts_of(str(path), documents=7, seed=0))
+    assert len(few) == 7
+    assert [t for t in found if t in few] == few, "in the order in which they lie"
+    with pytest.raises(ConfigError, match="does not exist"):
+        units_of(str(tmp_path / "b.jsonl"))
+
+
+def test_every_kind_of_option(small_run: Any) -> None:
+    seen: dict[str, Any] = {}
+
+    def train(
+        *,
+        positive: Iterator[str],
+        out: str,
+        epochs: int = 5,
+        rate: float = 0.1,
+        loss: Literal["hinge", "log"] = "log",
+        lower: bool = True,
+        labels: Sequence[str] = ("a",),
+        beside: str | None = None,
+        negative: Iterator[str] | None = None,
+    ) -> dict[str, Any]:
+        """Train.
+
+        Args:
+            positive: good texts.
+            epochs, rate: numbers
+                of two kinds.
+        """
+        seen.update(locals(), positive=list(positive))
+        return {}
+
+    options = tuple(training._options("x", train, training._documentation(train)[1]))
+    made = training.Trainer("x", "Train.", options, train)
+    command = command_of(made, "x")
+    arguments = ["--positive", f"{small_run}:dedup.exact", "--documents", "3", "--out", "m", "--rate", "0.5"]
+    command.main([*arguments, "--no-lower", "--labels", "b", "--labels", "c"], standalone_mode=False)
+    assert len(seen.pop("positive")) == 3
+    assert (seen["out"], seen["epochs"], seen["rate"], seen["loss"], seen["lower"]) == ("m", 5, 0.5, "log", False)
+    assert (seen["labels"], seen["beside"], seen["negative"]) == (("b", "c"), None, None)
+    by_name = {o.name: o for o in options}
+    assert by_name["rate"].doc == "numbers of two kinds."
+    assert by_name["loss"].choices == ("hinge", "log")
+
+
+def test_hooks_of_a_wrong_form_are_refused() -> None:
+    def positional(texts: Iterator[str]) -> None: ...
+
+    def odd(*, table: dict[str, int]) -> None: ...
+
+    with pytest.raises(ConfigError, match="keyword-only"):
+        list(training._options("x", positional, {}))
+    with pytest.raises(ConfigError, match="no option can give"):
+        list(training._options("x", odd, {}))
