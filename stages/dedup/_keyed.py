@@ -6,7 +6,7 @@ Reads a 128-bit key per document (null: comparable to nothing), the columns of t
     <prefix>.copies  int32, documents with this key, itself included (1 where alone)
 
 Phases, each of tasks over committed files: `runs` (shards -> keys partitioned by key range), `groups` (one key range of all
-runs -> verdicts partitioned by shard), `lists` (verdicts of some shards, sorted by row). 40 bytes a document plus its
+runs -> verdicts partitioned by shard), `lists` (verdicts of some shards, sorted by row). 48 bytes a document plus its
 compressed id travel. Memory of a task depends on the constants here, not on the corpus: a key that more documents share
 than fit in memory is streamed twice.
 """
@@ -53,7 +53,7 @@ class KeyedDuplicates(Exchange):
         self._order()
 
     def _order(self) -> KeepOrder:
-        return KeepOrder(parse_keep(self.prefix, self.keep, self.sources), f"{self.prefix}.length", self.sources)
+        return KeepOrder(parse_keep(self.prefix, self.keep, self.sources), self.prefix, self.sources)
 
     def inputs(self) -> tuple[str, ...]:
         within = () if self.within is None else (self.within,)

@@ -1,19 +1,22 @@
 """The keep policy: a declared total order that says which of several equal documents stays.
 
 `keep: [source_rank, quality.score desc, length desc, id]`: earlier entries decide first, nulls come last whatever the
-direction, and what all of them leave open is decided by the 128-bit hash of the id: never by arrival, file names or the
-plan. Before all of it comes the epoch: what an earlier crawl kept stays kept.
+direction. What all of them leave open is decided by a hash of the text, so that the same texts stay whatever files they
+lie in, and among equal texts by the 128-bit hash of the id: never by arrival, file names or the plan. Before all of it comes
+the epoch: what an earlier crawl kept stays kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 from corpusflow import ConfigError, PhaseInputs, id_hashes
 from stages.kernels.buffers import text_buffers
@@ -66,18 +69,19 @@ class KeepOrder:
 
     Args:
         keys: from `parse_keep`.
-        length: the column that `length` stands for.
+        prefix: of the stage's columns: ``<prefix>.length`` is what `length` stands for, ``<prefix>.content`` the text's hash.
         sources: values of `source`, best first, for source_rank.
     """
 
     keys: tuple[KeepKey, ...]
-    length: str
+    prefix: str
     sources: tuple[str, ...]
 
     def columns(self) -> tuple[str, ...]:
         """What `words` reads."""
-        names = {"length": self.length, "source_rank": "source"}
-        return tuple(dict.fromkeys(["id", *(names.get(k.column, k.column) for k in self.keys)]))
+        names = {"length": f"{self.prefix}.length", "source_rank": "source"}
+        chosen = (names.get(k.column, k.column) for k in self.keys)
+        return tuple(dict.fromkeys(["id", f"{self.prefix}.content", *chosen]))
 
     def words(self, batch: pa.RecordBatch) -> np.ndarray:
         """The rank of each document within an epoch: uint64 array of shape (n, words), smallest first."""
@@ -86,8 +90,9 @@ class KeepOrder:
             if key.column == "source_rank":
                 column = pc.index_in(batch.column("source"), value_set=pa.array(self.sources, pa.string()))
             else:
-                column = batch.column(self.length if key.column == "length" else key.column)
+                column = batch.column(f"{self.prefix}.length" if key.column == "length" else key.column)
             parts.append(_words(column, key.descending))
+        parts.append(_words(batch.column(f"{self.prefix}.content"), False))
         parts.append(id_hashes(batch.column("id")))
         return np.concatenate(parts, axis=1)
 
@@ -132,3 +137,11 @@ def _string_words(column: pa.Array) -> np.ndarray:
         has = lengths > j
         out[has, j] = data[offsets[:-1][has] + j]
     return out.view(">u8").astype(np.uint64)
+
+
+def content_hashes(text: pa.Array) -> pa.Array:
+    """xxh3-64 of each text's UTF-8, as int64: what decides between texts that a policy holds equal."""
+    offsets, data, valid = text_buffers(text)
+    view, digest = data.data, xxhash.xxh3_64_intdigest
+    hashes = np.array([digest(view[a:b]) for a, b in pairwise(offsets.tolist())], np.uint64)
+    return pa.array(hashes.view(np.int64), mask=~valid)

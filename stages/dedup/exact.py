@@ -7,6 +7,7 @@ pass untouched.
 
 Adds:
     dedup.exact.hash    fixed_size_binary(16), null where there is nothing to compare
+    dedup.exact.content int64, hash of the text as it is: decides between documents that `keep` holds equal
     dedup.exact.length  int32, characters; only if `keep` names `length`
     dedup.exact.twin    id of the document kept in this one's place, null where it is kept
     dedup.exact.copies  int32, documents with this text, itself included
@@ -25,7 +26,7 @@ import pyarrow.compute as pc
 
 from corpusflow import Composite, Filter, Rule, Score, Stage, param
 from stages.dedup._keyed import KeyedDuplicates, hash_column
-from stages.dedup._order import parse_keep
+from stages.dedup._order import content_hashes, parse_keep
 from stages.kernels.buffers import text_buffers
 from stages.kernels.fold import DROP_SPACE, LOWER, fold
 
@@ -45,7 +46,7 @@ class ExactHash(Score):
     libraries: ClassVar[tuple[str, ...]] = ()
 
     def outputs(self) -> Mapping[str, pa.DataType]:
-        columns = {f"{PREFIX}.hash": pa.binary(16)}
+        columns = {f"{PREFIX}.hash": pa.binary(16), f"{PREFIX}.content": pa.int64()}
         return columns | ({f"{PREFIX}.length": pa.int32()} if self.length else {})
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -54,7 +55,7 @@ class ExactHash(Score):
         bounds, data, valid = text_buffers(text)
         folded, offsets = fold(data, bounds, mode)
         visible = np.diff(offsets if self.ignore_space else fold(data, bounds, DROP_SPACE)[1]) > 0
-        columns = [hash_column(folded, offsets, valid & visible)]
+        columns = [hash_column(folded, offsets, valid & visible), content_hashes(text)]
         if self.length:
             columns.append(pc.utf8_length(text).cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))

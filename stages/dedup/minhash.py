@@ -8,6 +8,7 @@ with nothing and pass untouched; those too short for one n-gram go only if they 
 Adds:
     dedup.minhash.signature     fixed_size_binary: bands x rows minima, little-endian; null where there is no shingle
     dedup.minhash.units         int32, words (or characters) counted
+    dedup.minhash.content       int64, hash of the text: decides between documents that `keep` holds equal
     dedup.minhash.length        int32, characters; only if `keep` names `length`
     dedup.minhash.twin          id of the document kept in this one's place, null where it is kept
     dedup.minhash.similarity    float32, to its twin
@@ -43,7 +44,7 @@ from corpusflow import (
 )
 from stages.dedup import _bands, _clusters, _components, _shards, _stars, _verdicts
 from stages.dedup._members import Election
-from stages.dedup._order import KeepOrder, parse_keep
+from stages.dedup._order import KeepOrder, content_hashes, parse_keep
 from stages.dedup._settings import Settings, settings
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import permutations, signatures
@@ -78,7 +79,8 @@ class MinHashSignature(Score):
     reads: ClassVar[tuple[str, ...]] = ("text",)
 
     def outputs(self) -> Mapping[str, pa.DataType]:
-        columns = {_SIGNATURE: pa.binary(self.bands * self.rows * self.bits // 8), _UNITS: pa.int32()}
+        width = self.bands * self.rows * self.bits // 8
+        columns = {_SIGNATURE: pa.binary(width), _UNITS: pa.int32(), f"{PREFIX}.content": pa.int64()}
         return columns | ({f"{PREFIX}.length": pa.int32()} if self.length else {})
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -97,6 +99,7 @@ class MinHashSignature(Score):
         columns = [
             pa.FixedSizeBinaryArray.from_buffers(kind, len(text), [bitmap, pa.py_buffer(stored)]),
             pa.array(units.astype(np.int32), mask=~valid),
+            content_hashes(text),
         ]
         if self.length:
             columns.append(pc.utf8_length(text).cast(pa.int32()))
@@ -137,7 +140,7 @@ class NearDuplicates(Exchange):
     resources: ClassVar[Resources] = Resources(memory=2500 << 20)
 
     def _order(self) -> KeepOrder:
-        return KeepOrder(parse_keep(PREFIX, self.keep, self.sources), f"{PREFIX}.length", self.sources)
+        return KeepOrder(parse_keep(PREFIX, self.keep, self.sources), PREFIX, self.sources)
 
     def _election(self) -> Election:
         return Election(

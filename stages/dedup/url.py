@@ -7,6 +7,7 @@ untouched.
 
 Adds:
     dedup.url.hash    fixed_size_binary(16), xxh3-128 of the normalised address, null where there is none
+    dedup.url.content int64, hash of the text: decides between documents that `keep` holds equal
     dedup.url.length  int32, characters of the text; only if `keep` names `length`
     dedup.url.twin    id of the document kept in this one's place, null where it is kept
     dedup.url.copies  int32, documents with this address, itself included
@@ -27,7 +28,7 @@ import pyarrow.compute as pc
 
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
 from stages.dedup._keyed import KeyedDuplicates, hash_column
-from stages.dedup._order import parse_keep
+from stages.dedup._order import content_hashes, parse_keep
 from stages.kernels.buffers import text_buffers
 
 PREFIX: Final = "dedup.url"
@@ -84,17 +85,16 @@ class UrlHash(Score):
 
     version: ClassVar[int] = 1
 
-    def inputs(self) -> tuple[str, ...]:
-        return ("url", "text") if self.length else ("url",)
+    reads: ClassVar[tuple[str, ...]] = ("url", "text")
 
     def outputs(self) -> Mapping[str, pa.DataType]:
-        columns = {f"{PREFIX}.hash": pa.binary(16)}
+        columns = {f"{PREFIX}.hash": pa.binary(16), f"{PREFIX}.content": pa.int64()}
         return columns | ({f"{PREFIX}.length": pa.int32()} if self.length else {})
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         urls = normalised(batch.column("url"), self.ignore_parameters)
         offsets, data, valid = text_buffers(urls)
-        columns = [hash_column(data, offsets, valid & (np.diff(offsets) > 0))]
+        columns = [hash_column(data, offsets, valid & (np.diff(offsets) > 0)), content_hashes(batch.column("text"))]
         if self.length:
             columns.append(pc.utf8_length(batch.column("text")).cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))

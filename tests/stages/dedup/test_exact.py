@@ -54,8 +54,9 @@ def expected_twins(rows: list[dict], rank) -> dict[str, str | None]:
     return twins
 
 
-def id_rank(r: dict) -> int:
-    return xxhash.xxh3_128_intdigest(r["id"].encode())
+def id_rank(r: dict) -> tuple[int, int]:
+    content = xxhash.xxh3_64_intdigest((r["text"] or "").encode())
+    return (content + 2**63) % 2**64, xxhash.xxh3_128_intdigest(r["id"].encode())
 
 
 def test_contract() -> None:

@@ -53,6 +53,7 @@ def test_latest_of_an_address_stays(dedup) -> None:
             "id": pa.array([f"web/{i}" for i in range(6)], pa.string()),
             "url": pa.array(urls, pa.string()),
             "date": pa.array(dates, pa.string()),
+            "text": pa.array(["text"] * 6, pa.large_string()),
         }
     )
     got = dedup(Url(), [table.slice(0, 1), table.slice(1)])
