@@ -28,12 +28,17 @@ def numbered(inputs: PhaseInputs) -> list[tuple[str, str, int]]:
 
 
 def published(
-    inputs: PhaseInputs, format_name: str, header: Mapping[str, Any], extra: Mapping[str, str] | None = None
+    inputs: PhaseInputs,
+    format_name: str,
+    header: Mapping[str, Any],
+    extra: Mapping[str, str] | None = None,
+    *,
+    folders: bool = False,
 ) -> Published:
     """Names and manifest of all that the "write" tasks wrote.
 
     A task's files are called ``<split>.<suffix>`` and become ``<stem>.<suffix>``. The manifest holds `header`, the totals
-    of each split and the file list with sizes, digests and what the task noted.
+    of each split and the file list with sizes, digests and what the task noted. With `folders`, each split has a folder.
     """
     parts: dict[str, Part] = {}
     files: list[dict[str, Any]] = []
@@ -45,7 +50,7 @@ def published(
         for part in inputs.parts(WRITE, task):
             head, _, suffix = part.name.partition(".")
             if head == split:
-                name = f"{stem}.{suffix}"
+                name = f"{split}/{stem}.{suffix}" if folders else f"{stem}.{suffix}"
                 parts[name] = part
                 own["parts"][suffix] = {"name": name, "bytes": part.size, "xxh3_128": part.digest}
         files.append(own)

@@ -123,9 +123,13 @@ class MemoryRun:
                 done.append(task)
             self.notes[phase.name] = dict(sorted(self.notes[phase.name].items()))
             self.parts[phase.name] = [p for task in reversed(done) for p in task.written]
-        result: Published = sink.publish(MemoryTask(self, "publish", -1))
+        result: Published = sink.publish(self.inputs())
         self.published = {name: self.files[part.path] for name, part in result.parts.items()}
         self.texts = dict(result.texts)
+
+    def inputs(self) -> MemoryTask:
+        """What `publish` and `verify` are given."""
+        return MemoryTask(self, "publish", -1)
 
 
 @pytest.fixture

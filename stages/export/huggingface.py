@@ -1,0 +1,69 @@
+"""A dataset folder that Hugging Face `datasets.load_from_disk` opens: Arrow files, memory-mapped, nothing copied.
+
+Reads `id` and `tokenize.tokens`; writes `dataset_dict.json` and per split `train/train-00000-of-00004.arrow`, `state.json` and
+`dataset_info.json`, `manifest.json`, and the document indexes. Rows have `id` and `input_ids`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from corpusflow import PhaseInputs, PhaseTask
+
+from ._samples import Samples, SampleSink
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuggingFaceDataset(SampleSink):
+    """A folder for `datasets.load_from_disk`.
+
+    Source: huggingface/datasets, Dataset.save_to_disk: Arrow IPC streams listed in state.json.
+    """
+
+    version: ClassVar[int] = 1
+    format_name: ClassVar[str] = "huggingface"
+    folders: ClassVar[bool] = True
+
+    def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
+        count = 0
+        first = next(samples, None)
+        width = pa.uint16() if first is None else pa.from_numpy_dtype(first.tokens.dtype)
+        schema = pa.schema([("id", pa.string()), ("input_ids", pa.list_(width))])
+        with task.file(f"{split}.arrow") as stream, pa.ipc.new_stream(stream, schema) as writer:
+            block = first
+            while block is not None:
+                offsets = np.concatenate([[0], np.cumsum(block.lengths)]).astype(np.int32)
+                lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(block.tokens))
+                writer.write_batch(pa.RecordBatch.from_arrays([block.ids.cast(pa.string()), lists], schema=schema))
+                count += len(block.lengths)
+                block = next(samples, None)
+        return count
+
+    def texts(self, inputs: PhaseInputs) -> dict[str, str]:
+        files: dict[str, list[str]] = {}
+        for split, stem, _ in self.samples(inputs):
+            files.setdefault(split, []).append(f"{stem}.arrow")
+        texts = {"dataset_dict.json": json.dumps({"splits": list(files)}) + "\n"}
+        for split, listed in files.items():
+            state: dict[str, Any] = {
+                "_data_files": [{"filename": name} for name in listed],
+                "_fingerprint": f"corpusflow-{inputs.seed}-{split}",
+                "_format_columns": None,
+                "_format_kwargs": {},
+                "_format_type": None,
+                "_output_all_columns": False,
+                "_split": split,
+            }
+            texts[f"{split}/state.json"] = json.dumps(state, indent=1) + "\n"
+            info = {"citation": "", "description": "", "homepage": "", "license": ""}
+            texts[f"{split}/dataset_info.json"] = json.dumps(info) + "\n"
+        return texts
+
+
+STAGE = HuggingFaceDataset

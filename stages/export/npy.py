@@ -1,0 +1,41 @@
+"""Flat token files with numpy's own header: `numpy.load(path, mmap_mode="r")` opens one and knows its type.
+
+Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.npy`: one dimension of uint16 or uint32 with `sequence` not
+given, rows of `sequence` tokens otherwise; the same for `validation`, `manifest.json`, and the document indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from corpusflow import PhaseTask
+
+from ._samples import Samples, SampleSink
+
+
+@dataclass(frozen=True, kw_only=True)
+class Npy(SampleSink):
+    """Flat token files in numpy's .npy format, version 1.0."""
+
+    version: ClassVar[int] = 1
+    format_name: ClassVar[str] = "npy"
+
+    def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
+        blocks = list(samples)
+        count = sum(len(b.lengths) for b in blocks)
+        total = sum(len(b.tokens) for b in blocks)
+        dtype = blocks[0].tokens.dtype.newbyteorder("<") if blocks else np.dtype("<u2")
+        shape = (total,) if self.sequence is None else (count, self.sequence)
+        with task.file(f"{split}.npy") as stream:
+            header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(stream, header)
+            for block in blocks:
+                stream.write(np.ascontiguousarray(block.tokens.astype(dtype, copy=False)).data.cast("B"))
+        return count
+
+
+STAGE = Npy

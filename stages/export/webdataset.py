@@ -1,0 +1,53 @@
+"""WebDataset shards: tar files of samples, each a `.npy` of token ids and a `.json` with the document's id.
+
+Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.tar`, the same for `validation`, `manifest.json`, and the
+document indexes. Keys are numbers within the file: ids hold characters that a key may not.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from corpusflow import PhaseTask
+
+from ._samples import Samples, SampleSink
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebDataset(SampleSink):
+    """Tar shards for the webdataset library."""
+
+    version: ClassVar[int] = 1
+    format_name: ClassVar[str] = "webdataset"
+
+    def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
+        count = 0
+        with (
+            task.file(f"{split}.tar") as stream,
+            tarfile.open(fileobj=stream, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+        ):
+            for block in samples:
+                for name, tokens in block:
+                    array = io.BytesIO()
+                    np.save(array, tokens, allow_pickle=False)
+                    _add(tar, f"{count:09d}.json", json.dumps({"id": name}, ensure_ascii=False).encode())
+                    _add(tar, f"{count:09d}.npy", array.getvalue())
+                    count += 1
+        return count
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)  # its time and owner are 0: bytes depend on the samples alone
+    entry.size = len(data)
+    entry.mode = 0o444
+    tar.addfile(entry, io.BytesIO(data))
+
+
+STAGE = WebDataset

@@ -1,0 +1,188 @@
+"""Formats of samples, each opened by its own library where that is installed, and decoded to the same documents."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusflow import ConfigError
+from stages.export._samples import SampleSink
+from stages.export.huggingface import HuggingFaceDataset
+from stages.export.mds import Mds
+from stages.export.npy import Npy
+from stages.export.webdataset import WebDataset
+
+SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy]
+
+
+def documents(width: str = "uint16") -> dict[str, list[int]]:
+    rng = np.random.default_rng(8)
+    top = 65_000 if width == "uint16" else 200_000
+    sizes = [*rng.integers(1, 600, size=150).tolist(), 255, 256, 70_000]
+    return {f"w/é/a.warc.gz#{i}": rng.integers(0, top, size=n).tolist() for i, n in enumerate(sizes)}
+
+
+def shards(given: dict[str, list[int]], width: str = "uint16") -> list[pa.Table]:
+    lists = pa.array(list(given.values()), pa.list_(pa.type_for_alias(width)))
+    table = pa.table({"id": list(given), "tokenize.tokens": lists})
+    return [table.slice(0, 40), table.slice(40)]
+
+
+def save(run: Any, folder: Path) -> Path:
+    for name, data in [*run.published.items(), *((n, t.encode()) for n, t in run.texts.items())]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def stream_of(run: Any, split: str = "train") -> dict[str, list[int]]:
+    """Tokens of each file by stem, as the document index has the documents; needs no format."""
+    manifest = json.loads(run.texts["manifest.json"])
+    return {
+        f["parts"]["documents.parquet"]["name"]: pq.read_table(
+            io.BytesIO(run.published[f["parts"]["documents.parquet"]["name"]])
+        ).to_pylist()
+        for f in manifest["files"]
+        if f["split"] == split
+    }
+
+
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("sequence", [None, 128])
+def test_bytes_do_not_depend_on_batches_or_shards(
+    run_sink: Callable[..., Any], sink: Any, sequence: int | None
+) -> None:
+    given = documents()
+    tables = shards(given)
+    stage = sink(sequence=sequence, file_tokens=30_000, validation=0.1)
+    a = run_sink(stage, tables, batch_rows=1_000)
+    b = run_sink(stage, [pa.concat_tables(tables)], batch_rows=7)
+    assert a.published == b.published
+    assert a.texts == b.texts
+    assert all(check.problems == () for check in stage.verify(a.inputs(), 10))
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_tokens_in_are_tokens_out_and_dropped(run_sink: Callable[..., Any], sink: Any) -> None:
+    given = documents()
+    stage = sink(sequence=100, file_tokens=30_000)
+    run = run_sink(stage, shards(given))
+    samples = sum(n for _, _, n in stage.samples(run.inputs()))
+    dropped = run.counters["dropped_tokens"]
+    assert samples * 100 + dropped == sum(map(len, given.values()))
+    assert dropped < 100 * len(stream_of(run))
+
+
+@pytest.mark.parametrize("width", ["uint16", "uint32"])
+def test_mds(run_sink: Callable[..., Any], tmp_path: Path, width: str) -> None:
+    mds = pytest.importorskip("streaming.base.format.mds.reader")
+    given = documents(width)
+    folder = save(run_sink(Mds(file_tokens=20_000), shards(given, width)), tmp_path)
+    found = {}
+    index = json.loads((folder / "train" / "index.json").read_text())
+    for shard in index["shards"]:
+        reader = mds.MDSReader.from_json(str(folder), "train", shard)
+        for i in range(shard["samples"]):
+            sample = reader[i]
+            assert sample["tokens"].dtype == width
+            found[sample["id"]] = sample["tokens"].tolist()
+    assert found == given
+
+
+def test_mds_sequences(run_sink: Callable[..., Any], tmp_path: Path) -> None:
+    mds = pytest.importorskip("streaming.base.format.mds.reader")
+    given = documents()
+    run = run_sink(Mds(sequence=64), shards(given))
+    folder = save(run, tmp_path)
+    (order,) = stream_of(run).values()
+    expected = [t for row in order for t in given[row["id"]]]
+    (shard,) = json.loads((folder / "train" / "index.json").read_text())["shards"]
+    reader = mds.MDSReader.from_json(str(folder), "train", shard)
+    starts = np.cumsum([0, *[row["length"] for row in order]])
+    for i in range(shard["samples"]):
+        assert reader[i]["tokens"].tolist() == expected[64 * i : 64 * i + 64]
+        assert reader[i]["id"] == order[int(np.searchsorted(starts, 64 * i, "right")) - 1]["id"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("width", ["uint16", "uint32"])
+def test_huggingface(run_sink: Callable[..., Any], tmp_path: Path, width: str) -> None:
+    datasets = pytest.importorskip("datasets")
+    given = documents(width)
+    folder = save(run_sink(HuggingFaceDataset(file_tokens=20_000, validation=0.2), shards(given, width)), tmp_path)
+    loaded = datasets.load_from_disk(str(folder))
+    assert set(loaded) == {"train", "validation"}
+    found = {row["id"]: row["input_ids"] for split in loaded.values() for row in split}
+    assert found == given
+
+
+def test_huggingface_files_are_arrow_streams(run_sink: Callable[..., Any]) -> None:
+    given = documents()
+    run = run_sink(HuggingFaceDataset(file_tokens=20_000), shards(given))
+    found = {}
+    for name, data in run.published.items():
+        if name.endswith(".arrow"):
+            for row in pa.ipc.open_stream(data).read_all().to_pylist():
+                found[row["id"]] = row["input_ids"]
+    assert found == given
+    assert json.loads(run.texts["dataset_dict.json"]) == {"splits": ["train"]}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_webdataset(run_sink: Callable[..., Any], tmp_path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    given = documents()
+    folder = save(run_sink(WebDataset(file_tokens=20_000), shards(given)), tmp_path)
+    urls = [str(p) for p in sorted(folder.glob("*.tar"))]
+    found = {s["json"]["id"]: s["npy"].tolist() for s in webdataset.WebDataset(urls, shardshuffle=False).decode()}
+    assert found == given
+
+
+def test_tar_members(run_sink: Callable[..., Any]) -> None:
+    given = documents()
+    run = run_sink(WebDataset(file_tokens=20_000), shards(given))
+    found = {}
+    for name, data in run.published.items():
+        if name.endswith(".tar"):
+            with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+                members = {m.name: tar.extractfile(m).read() for m in tar}  # type: ignore[union-attr]
+            for key in {m.partition(".")[0] for m in members}:
+                found[json.loads(members[f"{key}.json"])["id"]] = np.load(io.BytesIO(members[f"{key}.npy"])).tolist()
+    assert found == given
+
+
+@pytest.mark.parametrize("sequence", [None, 50])
+def test_npy(run_sink: Callable[..., Any], tmp_path: Path, sequence: int | None) -> None:
+    given = documents()
+    run = run_sink(Npy(sequence=sequence), shards(given))
+    folder = save(run, tmp_path)
+    (order,) = stream_of(run).values()
+    expected = [t for row in order for t in given[row["id"]]]
+    array = np.load(folder / "train-00000-of-00001.npy", mmap_mode="r")
+    assert array.dtype == np.uint16
+    if sequence is None:
+        assert array.tolist() == expected
+    else:
+        assert array.shape == (len(expected) // 50, 50)
+        assert array.ravel().tolist() == expected[: array.size]
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_nothing_left_writes_nothing(run_sink: Callable[..., Any], sink: Any) -> None:
+    empty = shards(documents())[0].slice(0, 0)
+    run = run_sink(sink(), [empty])
+    assert run.published == {}
+
+
+def test_a_sequence_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="sequence"):
+        Npy(sequence=0)
