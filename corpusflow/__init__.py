@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corpusflow.api import Run, StageView, open_run, run
     from corpusflow.checks import check_stage
+    from corpusflow.checks_run import check_barrier
     from corpusflow.errors import (
         ConfigError,
         CorpusflowError,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 _HOME = {
     "corpusflow.api": ("Run", "StageView", "open_run", "run"),
     "corpusflow.checks": ("check_stage",),
+    "corpusflow.checks_run": ("check_barrier",),
     "corpusflow.errors": (
         "ConfigError",
         "CorpusflowError",
@@ -152,6 +154,7 @@ __all__ = [
     "Storage",
     "Transform",
     "__version__",
+    "check_barrier",
     "check_stage",
     "document_id",
     "document_score",

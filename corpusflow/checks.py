@@ -1,7 +1,8 @@
 """The stage contract as executable checks: `check_stage(stage)` holds any stage against it, ours or a stranger's.
 
 Asserts, without being told what the stage does: same output twice; an empty batch; null text; *cutting a batch anywhere
-changes nothing*; reads only `reads`; returns exactly `adds`; same number of rows; picklable; parameters survive YAML.
+changes nothing*; reads only `reads`; returns exactly `adds`; same number of rows; leaves its input alone; picklable;
+parameters survive YAML. What needs a whole run (Exchanges, Sinks) is in checks_run.py.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import yaml
 
 from corpusflow import registry
 from corpusflow.build import build_stage
 from corpusflow.errors import StageError
 from corpusflow.rules import evaluate
-from corpusflow.schema import DOCUMENT_COLUMNS, QUARANTINE, empty_batch, is_signal
+from corpusflow.schema import DOCUMENT_COLUMNS, OPTIONAL, QUARANTINE, empty_batch, is_signal
 from corpusflow.stage import Composite, Filter, Score, Source, Stage, Transform, parameters, require_columns
 
 #: Texts that have broken text stages: empty, blank, one character, every script, no spaces, long lines, combining marks.
@@ -54,7 +56,7 @@ def check_stage(stage: Stage, *, examples: pa.RecordBatch | None = None) -> None
 
     Args:
         stage: an instance with its parameters. A Source must be given paths that exist; Exchanges and Sinks are checked by
-            running them (see `corpusflow.checks_run.check_barrier`).
+            running them (see `check_barrier`).
         examples: documents to try it on besides the built-in ones; columns the stage reads must be among them.
 
     Raises:
@@ -76,15 +78,18 @@ def check_stage(stage: Stage, *, examples: pa.RecordBatch | None = None) -> None
 def _check_simple(stage: Stage, examples: pa.RecordBatch | None, types: Mapping[str, pa.DataType] | None) -> None:
     name = type(stage).__qualname__
     _check_parameters(name, stage)
+    if isinstance(stage, Score) and (plain := [c for c in stage.outputs() if not is_signal(c)]):
+        raise StageError(f"{name} is a Score and adds {plain[0]!r}", hint=f"signals are dotted: my.{plain[0]}")
     if isinstance(stage, Source):
         _check_source(name, stage)
     elif isinstance(stage, Filter):
         _check_filter(name, stage, types)
     elif isinstance(stage, (Score, Transform)):
         run = stage.score if isinstance(stage, Score) else stage.transform
-        tried = [sample_batch(stage, types), *([examples.select(list(stage.inputs()))] if examples is not None else [])]
+        columns = [c.removesuffix(OPTIONAL) for c in stage.inputs()]
+        tried = [sample_batch(stage, types), *([examples.select(columns)] if examples is not None else [])]
         for batch in tried:
-            _check_batches(name, stage, run, batch)
+            _check_batches(name, stage, _watched(name, run), batch)
 
 
 def sample_batch(stage: Stage, types: Mapping[str, pa.DataType] | None = None) -> pa.RecordBatch:
@@ -96,7 +101,8 @@ def sample_batch(stage: Stage, types: Mapping[str, pa.DataType] | None = None) -
     """
     n = len(SAMPLE_TEXTS)
     arrays = []
-    for column in stage.inputs():
+    names = [c.removesuffix(OPTIONAL) for c in stage.inputs()]
+    for column in names:
         kind = (types or {}).get(column) or _type_of(column)
         if column == "text":
             values: Sequence[object] = SAMPLE_TEXTS
@@ -119,7 +125,7 @@ def sample_batch(stage: Stage, types: Mapping[str, pa.DataType] | None = None) -
         else:
             values = [None] * n
         arrays.append(pa.array(values, kind))
-    return pa.RecordBatch.from_arrays(arrays, names=list(stage.inputs()))
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def _type_of(column: str) -> pa.DataType:
@@ -141,13 +147,16 @@ def _check_parameters(name: str, stage: Stage) -> None:
     if again != stage:
         raise StageError(f"{name} is not equal to its pickled copy")
     given = parameters(stage)
-    plain = yaml.safe_load(yaml.safe_dump(_plain(given)))
-    if build_stage(name, type(stage), plain) != stage:
+    try:
+        plain = yaml.safe_load(yaml.safe_dump(_plain(given)))
+    except yaml.YAMLError:
+        plain = None
+    if plain is None or build_stage(name, type(stage), plain) != stage:
         raise StageError(
             f"parameters of {name} do not survive YAML: {given}", hint="use str, int, float, bool, tuples, dicts"
         )
     for f in dataclasses.fields(stage):
-        if "doc" not in f.metadata:
+        if not f.metadata.get("doc"):
             raise StageError(
                 f"parameter {f.name} of {name} is not declared with param(…)",
                 hint=f"{f.name}: … = param(default, doc='…')",
@@ -169,7 +178,7 @@ def _check_batches(
     require_columns(name, whole.schema, stage.outputs())
     if whole.num_rows != batch.num_rows:
         raise StageError(f"{name} returned {whole.num_rows} rows for {batch.num_rows}", hint="rows leave by rules only")
-    if not run(batch).equals(whole):
+    if not _same([run(batch)], whole):
         raise StageError(
             f"{name} gave another result for the same batch", hint="no state between batches, no unseeded randomness"
         )
@@ -185,7 +194,7 @@ def _check_batches(
                 hint="each row's result may depend on that row alone",
             )
     order = list(range(batch.num_rows))[::-1]
-    if not run(batch.take(pa.array(order))).equals(whole.take(pa.array(order))):
+    if not _same([run(batch.take(pa.array(order)))], whole.take(pa.array(order))):
         raise StageError(f"{name} depends on the order of rows in a batch")
 
 
@@ -202,12 +211,58 @@ def _copy(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
     return piece if start % 2 else piece.take(pa.array(range(end - start)))
 
 
+def _watched(name: str, run: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """`run`, whose exceptions name the clause they break, and which must not write into what it is given."""
+
+    def watched(batch: pa.RecordBatch) -> pa.RecordBatch:
+        before = _bytes_of(batch)
+        try:
+            made = run(batch)
+        except StageError:
+            raise
+        except KeyError as e:
+            missing = str(e).strip("'\"")
+            raise StageError(
+                f"{name} raised KeyError: {missing} (it is given {', '.join(batch.schema.names) or 'no column'})",
+                hint="a stage is handed the columns in `reads` and no other",
+            ) from e
+        except Exception as e:
+            raise StageError(
+                f"{name} raised {type(e).__name__}: {e}",
+                hint="null and odd texts occur; say why a row cannot be processed in a column `quarantine`",
+            ) from e
+        if _bytes_of(batch) != before:
+            raise StageError(f"{name} wrote into the batch it was given", hint="its neighbours read the same buffers")
+        return made
+
+    return watched
+
+
+def _bytes_of(batch: pa.RecordBatch) -> list[bytes | None]:
+    """Copies of all buffers, child arrays' included."""
+    return [None if b is None else b.to_pybytes() for c in batch.columns for b in c.buffers()]
+
+
 def _same(pieces: Sequence[pa.RecordBatch], whole: pa.RecordBatch) -> bool:
+    """Whether the pieces hold the same rows; a missing `quarantine` is one of nulls, and NaN is NaN."""
     names = [n for n in whole.schema.names if n != QUARANTINE]
-    if {QUARANTINE} & set(whole.schema.names):
-        names.append(QUARANTINE)
-    table = pa.Table.from_batches([p.select(names) for p in pieces]).combine_chunks()
-    return bool(table.equals(pa.Table.from_batches([whole.select(names)])))
+    table = pa.Table.from_batches([_with_quarantine(p).select([*names, QUARANTINE]) for p in pieces])
+    other = pa.Table.from_batches([_with_quarantine(whole).select([*names, QUARANTINE])])
+    for name in table.schema.names:
+        a, b = table.column(name).combine_chunks(), other.column(name).combine_chunks()
+        if pa.types.is_floating(a.type):
+            if not pc.is_nan(a).equals(pc.is_nan(b)):
+                return False
+            a, b = (pc.if_else(pc.is_nan(c), pa.scalar(0, c.type), c) for c in (a, b))
+        if not a.equals(b):
+            return False
+    return True
+
+
+def _with_quarantine(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if QUARANTINE in batch.schema.names:
+        return batch
+    return batch.append_column(QUARANTINE, pa.nulls(batch.num_rows, pa.string()))
 
 
 def _check_filter(name: str, stage: Filter, types: Mapping[str, pa.DataType] | None = None) -> None:
