@@ -272,7 +272,8 @@ def _construct(node: Any, path: Path, file: str, lines: dict[Path, int]) -> Any:
 def _scalar(node: Any, file: str) -> Any:
     if not isinstance(node, yaml.ScalarNode) or node.tag not in {f"{_TAG}{kind}" for kind in _PLAIN}:
         raise ConfigError(
-            f"{file}:{node.start_mark.line + 1}: expected a plain value, got {node.tag}", hint="tags (!…) are not allowed"
+            f"{file}:{node.start_mark.line + 1}: expected a plain value, got {node.tag}",
+            hint="tags (!…) are not allowed",
         )
     form = _PLAIN[node.tag.removeprefix(_TAG)]
     if node.style is None and _EXPONENT.fullmatch(node.value):
@@ -285,13 +286,22 @@ def _scalar(node: Any, file: str) -> Any:
         raise ConfigError(f"{file}:{node.start_mark.line + 1}: {node.value!r} is not a plain value") from e
 
 
-def _override(tree: Any, text: str) -> None:
-    """Apply one ``a.b.c=value`` in place. The value is YAML; the key names a stage's parameter or any key of the config."""
+def parse_override(text: str) -> tuple[list[str], Any]:
+    """(parts of the key, value as YAML has it) of one ``a.b.c=value``.
+
+    Raises:
+        ConfigError: no ``=``, or the value is not plain YAML.
+    """
     key, separator, value_text = text.partition("=")
     if not separator:
         raise ConfigError(f"--set {text}: expected key=value", hint="for example --set quality.gopher.min_words=30")
-    value = _load(value_text.encode() or b"null", f"--set {key}", {})
-    parts = key.split(".")
+    return key.split("."), _load(value_text.encode() or b"null", f"--set {key}", {})
+
+
+def _override(tree: Any, text: str) -> None:
+    """Apply one ``a.b.c=value`` in place. The value is YAML; the key names a stage's parameter or any key of the config."""
+    parts, value = parse_override(text)
+    key = ".".join(parts)
     if parts[0] in ("name", "seed", "run", "input", "stages", "output"):
         _assign(tree, parts, value, key)
         return

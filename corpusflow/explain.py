@@ -164,6 +164,11 @@ def tell(run: Run, place: Place, reader: ShardReader | None = None) -> Story:
     return _Teller(run, place, reader or ShardReader(run.plan, place.shard)).story()
 
 
+def excerpt(run: Run, place: Place, reader: ShardReader) -> str | None:
+    """The start of a record's text, as the last checkpoint that has it holds it."""
+    return _Teller(run, place, reader).excerpt()
+
+
 class _Teller:
     """Follows one row through the plan, from base to base."""
 
@@ -203,7 +208,7 @@ class _Teller:
             _fate(passages),
             passages,
         )
-        story.excerpt = self._excerpt()
+        story.excerpt = self.excerpt()
         return story
 
     def _source(self, node: Node, index: Mapping[str, Any]) -> Passage:
@@ -282,8 +287,8 @@ class _Teller:
             places = [dict(p) for p in sink.find(Inputs(self.plan, node), str(identity))]
         return Passage(node.stage, node.label, WRITTEN if places else KEPT, places=places)
 
-    def _excerpt(self) -> str | None:
-        """The start of the text, as the last checkpoint that has this document holds it."""
+    def excerpt(self) -> str | None:
+        """See the function."""
         for wide in reversed(self.plan.wides):
             row = self.row(wide.index)
             if row is not None and "text" in wide.adds:

@@ -58,7 +58,9 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.op not in (*_COMPARE, "in", "not in", "is null", "not null"):
-            raise ConfigError(f"rule {self.reason}: unknown operator {self.op!r}", hint=f"one of {', '.join(_COMPARE)}, in")
+            raise ConfigError(
+                f"rule {self.reason}: unknown operator {self.op!r}", hint=f"one of {', '.join(_COMPARE)}, in"
+            )
         if self.op in ("in", "not in") and not isinstance(self.value, tuple):
             raise ConfigError(f"rule {self.reason}: '{self.op}' needs a tuple of values, got {self.value!r}")
         if self.by is not None and not isinstance(self.value, Mapping):
@@ -193,9 +195,9 @@ def _hold(rule: Rule, columns: Mapping[str, pa.Array], rows: int) -> tuple[np.nd
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         compared = pc.call_function({"==": "equal", "!=": "not_equal"}[rule.op], [column, pa.scalar(rule.value)])
         return _numpy(compared.fill_null(False)), applicable
-    signal = _numbers(column)
+    signal = numbers(column)
     if rule.per is not None:
-        denominator = _numbers(columns[rule.per])
+        denominator = numbers(columns[rule.per])
         applicable &= denominator > 0
         signal = np.divide(signal, denominator, out=np.zeros(rows), where=denominator > 0)
     threshold: Any = rule.value
@@ -217,7 +219,7 @@ def _table(rule: Rule, keys: pa.Array, rows: int) -> tuple[np.ndarray, np.ndarra
     return values[index], known[index]
 
 
-def _numbers(column: pa.Array) -> np.ndarray:
+def numbers(column: pa.Array) -> np.ndarray:
     """The column as float64, nulls as NaN-free zeros (callers mask them)."""
     return _numpy(column.cast(pa.float64(), safe=False).fill_null(0.0))
 

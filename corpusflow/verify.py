@@ -269,7 +269,7 @@ def pinned_copies(plan: Plan) -> Iterator[tuple[str, str, str]]:
     for sha, path in plan.models.items():
         if path:
             yield sha, path, pinned_path(plan.run_dir, sha, path)
-    for sha, path in plan.code.items():
+    for path, sha in plan.code.items():
         yield sha, path, pinned_code_path(plan.run_dir, sha, path)
 
 
