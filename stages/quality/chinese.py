@@ -66,7 +66,7 @@ class _Limits:
     """Thresholds of the rules."""
 
     min_han_chars: Threshold = param(32, doc="Fewest Chinese characters.")
-    min_han_share: Threshold = param(0.3, doc="Smallest share of Chinese characters among letters.")
+    min_han_share: Threshold = param(0.25, doc="Smallest share of Chinese characters among letters.")
     max_rare_share: Threshold = param(0.2, doc="Largest share of uncommon ones among Chinese characters.")
     max_garbage_share: Threshold = param(0.01, doc="Largest share of control, private-use and replacement characters.")
     min_mean_line_length: Threshold = param(8.0, doc="Smallest mean length of a line, characters.")
@@ -76,7 +76,7 @@ class _Limits:
     min_sentences_per_char: Threshold = param(1 / 300, doc="Fewest sentence ends per Chinese character.")
     max_separator_share: Threshold = param(0.08, doc="Largest share of separators (| / · _ 【】 …) among characters.")
     min_stop_words: Threshold = param(2, doc="Fewest distinct function words (的 是 了 之 …).")
-    min_stop_word_share: Threshold = param(0.02, doc="Smallest share of function words among characters.")
+    min_stop_word_share: Threshold = param(0.03, doc="Smallest share of function words among characters.")
     max_digit_share: Threshold = param(0.3, doc="Largest share of digits among characters.")
     max_bullet_lines: Threshold = param(0.9, doc="Largest share of lines that begin with a bullet.")
     max_ellipsis_lines: Threshold = param(0.3, doc="Largest share of lines that end with an ellipsis.")

@@ -128,7 +128,7 @@ TABLE = {
     "list": (
         "\n".join(f"- bringing {w} of and to" for w in PROSE.split()),
         "gopher_bullet_lines",
-        "repetition_top_2gram_chars",
+        "repetition_dup_line_chars",
     ),
     "copies": ("\n".join([PROSE, "one line here", "one line here", "two", "two"]), None, "repetition_dup_lines"),
 }

@@ -1,0 +1,108 @@
+"""Quality signals and rules: MB/s and documents/s of one core, on real web text.
+
+    CORPUSFLOW_TEST_DATA=… pytest -m bench -s tests/benchmarks/bench_quality.py
+
+Text: the resiliparse text of data/parity (12,963 pages, 44 MB, about 40 languages); without it, the sample data repeated.
+Rates are of CPU time, best of five.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusflow import Composite, Filter, Score, Stage, Transform
+from corpusflow.rules import evaluate
+from stages.quality.c4 import C4
+from stages.quality.chinese import Chinese
+from stages.quality.fineweb import FineWeb
+from stages.quality.gopher import Gopher
+from stages.quality.gopher_repetition import GopherRepetition
+from stages.quality.signals import Signals
+from stages.quality.signals_datatrove import DatatroveSignals
+from stages.quality.signals_dclm import DclmSignals
+from stages.quality.signals_dolma import DolmaSignals
+
+pytestmark = pytest.mark.bench
+DATA = Path(os.environ.get("CORPUSFLOW_TEST_DATA", "nowhere")) / "parity" / "text.parquet"
+SAMPLE = Path(__file__).parents[2] / "sample_data" / "texts"
+
+
+@pytest.fixture(scope="module")
+def texts() -> pa.Array:
+    if DATA.is_file():
+        column = pq.read_table(DATA, columns=["text_resiliparse"]).column(0).drop_null()
+        return column.cast(pa.large_string()).combine_chunks()
+    found = [f.read_text(encoding="utf-8") for f in sorted(SAMPLE.glob("*/*.md"))]
+    return pa.array(found * 40, pa.large_string())
+
+
+def batch_of(texts: pa.Array, language: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([texts, pa.array([language] * len(texts))], names=["text", "language.code"])
+
+
+def best(run: Callable[[], object], times: int = 5) -> float:
+    run()
+    seconds = []
+    for _ in range(times):
+        start = time.process_time()
+        run()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def report(name: str, texts: pa.Array, seconds: float) -> None:
+    size = sum(len(t.encode()) for t in texts.to_pylist()) / 1e6
+    print(f"\n{name}: {size / seconds:.0f} MB/s, {len(texts) / seconds:,.0f} documents/s ({size:.0f} MB, one core)")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"], ids=["white space", "unicode boundaries"])
+def test_signals(texts: pa.Array, language: str) -> None:
+    batch = batch_of(texts, language)
+    report(f"quality.signals, {language}", texts, best(lambda: Signals().score(batch)))
+
+
+def test_default_sets(texts: pa.Array) -> None:
+    """Signals of Gopher, repetition, FineWeb, C4 and Chinese rules together, then the rules on top."""
+    batch = batch_of(texts, "en")
+    stages: list[Stage] = [Signals(), Gopher(), GopherRepetition(), FineWeb(), *C4().expand(), *Chinese().expand()]
+    scores = [s for s in stages if isinstance(s, Score)]
+    filters = [s for s in stages if isinstance(s, Filter)]
+    measuring = best(lambda: [s.score(batch) for s in scores])
+    columns = {"language.code": batch.column("language.code")}
+    for s in scores:
+        out = s.score(batch)
+        columns |= {n: out.column(n) for n in out.schema.names}
+    deciding = best(lambda: [evaluate(f.rules(), columns, batch.num_rows) for f in filters])
+    report("all default sets, signals", texts, measuring)
+    print(f"rules on top: {100 * deciding / measuring:.1f} % more")
+
+
+def test_c4_lines(texts: pa.Array) -> None:
+    batch = batch_of(texts, "en")
+    (lines,) = (p for p in C4().expand() if isinstance(p, Transform))
+    report("quality.c4, rewriting the text", texts, best(lambda: lines.transform(batch)))
+
+
+def test_chinese_on_chinese() -> None:
+    if not (SAMPLE / "zh-Hans").is_dir():
+        pytest.skip("no Chinese sample texts")
+    found = [f.read_text(encoding="utf-8") for d in ("zh-Hans", "zh-Hant") for f in sorted((SAMPLE / d).glob("*.md"))]
+    texts = pa.array(found * 200, pa.large_string())
+    batch = batch_of(texts, "zh")
+    stage = Chinese()
+    assert isinstance(stage, Composite)
+    scores = [Signals(), *(p for p in stage.expand() if isinstance(p, Score))]
+    report("quality.chinese on Chinese", texts, best(lambda: [s.score(batch) for s in scores]))
+
+
+@pytest.mark.parametrize("score", [DatatroveSignals(), DclmSignals(), DolmaSignals()], ids=lambda s: type(s).__name__)
+def test_dialects(texts: pa.Array, score: Score) -> None:
+    batch = batch_of(texts, "en")
+    report(type(score).__name__, texts, best(lambda: score.score(batch), times=2))
