@@ -51,7 +51,7 @@ CASES: list[tuple[Stage, str | None, str | None]] = [
     (Gopher(), "a b to of " * 20, "gopher_short_words"),
     (Gopher(), "internationalisation telecommunications " * 30, "gopher_long_words"),
     (Gopher(), PROSE + " ##########", "gopher_hashes"),
-    (Gopher(), PROSE + " ... … ... … ... … ...", "gopher_ellipses"),
+    (Gopher(), PROSE + " (... … ... … ... … … … … … end)", "gopher_ellipses"),
     (Gopher(), "\n".join("- bring " + w + " to the mill" for w in PROSE.split()), "gopher_bullet_lines"),
     (Gopher(), PROSE.replace(". ", "\n") + "\nThe rest follows soon...\nRead on…\nMore of it to come…", "gopher_ellipsis_lines"),
     (Gopher(), PROSE + " 2023 1.5" * 20, "gopher_few_alpha_words"),
