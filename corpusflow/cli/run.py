@@ -12,6 +12,7 @@ import click
 from corpusflow.cli._options import overrides_option, with_overrides
 from corpusflow.cli._show import Show, closing, stderr
 from corpusflow.config import load_config
+from corpusflow.errors import ConfigError
 from corpusflow.runner import Runner, RunResult
 
 
@@ -69,10 +70,23 @@ def result_data(result: RunResult) -> dict[str, Any]:
 
 
 def _log_to(run_dir: str) -> None:
-    os.makedirs(run_dir, exist_ok=True)
-    handler = logging.FileHandler(os.path.join(run_dir, "run.log"), encoding="utf-8")
+    """Send the log to the run folder.
+
+    Raises:
+        ConfigError: it cannot be written to.
+    """
+    try:
+        os.makedirs(run_dir, exist_ok=True)
+        handler = logging.FileHandler(os.path.join(run_dir, "run.log"), encoding="utf-8")
+    except OSError as e:
+        raise ConfigError(
+            f"cannot write to the run folder {run_dir}: {e.strerror}", hint="choose another: --set run.dir=…"
+        ) from e
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("corpusflow")
+    for earlier in [h for h in logger.handlers if isinstance(h, logging.FileHandler)]:  # of another run in this process
+        logger.removeHandler(earlier)
+        earlier.close()
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     logger.propagate = False

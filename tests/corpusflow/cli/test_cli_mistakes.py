@@ -1,0 +1,269 @@
+"""Every mistake a user can make on the command line or in a config: the exit status, what it says, and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_runs import CONFIG, ROOT, write_config
+
+from corpusflow.cli import COMMANDS
+
+WARC = f"{ROOT}/sample_data/web/web-00.warc.gz"
+
+
+def program(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The program as a shell would start it."""
+    return subprocess.run(
+        [sys.executable, "-m", "corpusflow", *arguments], capture_output=True, text=True, cwd=cwd or ROOT, timeout=120
+    )
+
+
+def config(folder: Path, text: str, **run: Any) -> Path:
+    return write_config(folder, text, **run)
+
+
+# ---- the config ----
+
+CONFIGS: dict[str, tuple[str, list[str]]] = {
+    "missing path": (
+        "input:\n  - ingest.warc: {paths: [nowhere/a.warc.gz]}\nstages: [ingest.extract]\n",
+        ["nowhere/a.warc.gz does not exist", "config.yaml:2", "relative ones start at"],
+    ),
+    "glob without a match": (
+        "input:\n  - ingest.warc: {paths: ['nowhere/*.warc.gz']}\nstages: [ingest.extract]\n",
+        ["no file matches nowhere/*.warc.gz", "config.yaml:2"],
+    ),
+    "unknown stage": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n  - quality.gofer\n",
+        ["unknown stage 'quality.gofer'", "config.yaml:5", "did you mean quality.gopher"],
+    ),
+    "misspelt parameter": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n  - quality.gopher: {{min_word: 3}}\n",
+        ["no parameter 'min_word'", "config.yaml:5", "did you mean min_words?"],
+    ),
+    "misspelt key": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstage: [ingest.extract]\n",
+        ["unknown key 'stage'", "config.yaml:3", "did you mean stages?"],
+    ),
+    "wrong type": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n  - quality.gopher: {{min_words: many}}\n",
+        ["quality.gopher.min_words", "many", "config.yaml:5"],
+    ),
+    "missing parameter": (
+        "input:\n  - ingest.warc\nstages: [ingest.extract]\n",
+        ["ingest.warc needs a value for 'paths'", "config.yaml:2"],
+    ),
+    "no input": ("stages: [ingest.extract]\n", ["a config needs an input", "ingest.warc"]),
+    "nothing to do": (f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\n", ["nothing to do"]),
+    "a Sink among the stages": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - export.parquet\n",
+        ["export.parquet does not belong under stages", "move it to `output:`"],
+    ),
+    "a model that is not there": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n"
+        "  - tokenize.sentencepiece: {model: my.model}\n",
+        ["my.model does not exist", "config.yaml:5"],
+    ),
+    "a user's stage file that is not there": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ./mine.py:Mine\n",
+        ["./mine.py does not exist", "config.yaml:4"],
+    ),
+    "not YAML": ("input: [\n", ["not valid YAML", "config.yaml"]),
+    "an alias": ("input: &a []\nstages: *a\n", ["anchors and aliases are not allowed"]),
+    "a key twice": ("name: a\nname: b\n", ["key 'name' is given twice", "config.yaml:2"]),
+}
+
+
+@pytest.mark.parametrize(("text", "parts"), CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_mistakes_in_a_config(call: Any, tmp_path: Path, command: str, text: str, parts: list[str]) -> None:
+    if command == "plan" and parts == ["nothing to do"]:
+        pytest.skip("a plan of nothing is a plan")
+    call(command, config(tmp_path, text)).fails(2, *parts)
+    assert not (tmp_path / "run" / "plan.json").exists()
+
+
+RUN: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "misspelt run key": ({"worker": 2}, ["unknown key run.worker", "did you mean workers?"]),
+    "wrong run value": ({"executor": "spark"}, ["run.executor", "spark"]),
+}
+
+
+@pytest.mark.parametrize(("run", "parts"), RUN.values(), ids=RUN)
+def test_mistakes_in_the_run_section(call: Any, tmp_path: Path, run: dict[str, Any], parts: list[str]) -> None:
+    call("run", config(tmp_path, CONFIG, **run)).fails(2, *parts)
+
+
+def test_a_config_that_is_not_there(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    call("run", "configs/wed.yaml").fails(2, "configs/wed.yaml does not exist", "did you mean configs/web.yaml?")
+    call("run", "configs").fails(2, "is a folder")
+    call("plan", tmp_path / "x.yaml").fails(2, "does not exist", "hint")
+
+
+OVERRIDES: dict[str, list[str]] = {
+    "quality.gofer.min_words=3": ["no stage of this config is called 'quality.gofer'", "quality.gopher"],
+    "quality.gopher.min_word=3": ["no parameter 'min_word'", "did you mean min_words?"],
+    "quality.gopher.min_words": ["expected key=value"],
+    "run.worker=3": ["unknown key run.worker", "did you mean workers?"],
+    "stages.99.x=1": ["entries 0 to 7"],
+}
+
+
+@pytest.mark.parametrize(("text", "parts"), OVERRIDES.items())
+def test_mistakes_in_an_override(call: Any, tmp_path: Path, text: str, parts: list[str]) -> None:
+    call("run", config(tmp_path, CONFIG), "--set", text).fails(2, *parts)
+
+
+# ---- the output ----
+
+
+@pytest.mark.parametrize("command", ["run"])
+def test_a_run_folder_that_cannot_be(call: Any, tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").write_text("")
+    call(command, config(tmp_path, CONFIG, dir=str(tmp_path / "file" / "run"))).fails(
+        2, "cannot write", str(tmp_path / "file"), "run.dir"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_run_folder_without_permission(call: Any, tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    call("run", config(tmp_path, CONFIG, dir=str(closed / "run"))).fails(2, "cannot write", "run.dir")
+
+
+def test_a_read_only_place(call: Any, tmp_path: Path) -> None:
+    if not os.path.isdir("/proc/self"):
+        pytest.skip("needs /proc")
+    result = call("run", config(tmp_path, CONFIG, dir="/proc/corpusflow"))
+    result.fails(2, "cannot write", "run.dir")
+
+
+# ---- the data ----
+
+
+def test_parquet_without_the_column(call: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a"], "body": ["Some words."]}), tmp_path / "a.parquet")
+    text = f"input:\n  - ingest.parquet: {{paths: [{tmp_path}/a.parquet]}}\nstages: [quality.gopher]\n"
+    result = call("run", config(tmp_path, text))
+    assert "Traceback" not in result.err
+    assert result.status != 0
+    assert "text" in result.err
+    assert "body" in result.err
+    assert "hint" in result.err
+
+
+def test_no_document_left(call: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(
+        "This is a page that says nothing but that it is much too short to be kept by anyone.\n"
+    )
+    text = f"input:\n  - ingest.text: {{paths: [{tmp_path}/a.txt]}}\nstages:\n  - quality.gopher\noutput: [export.parquet]\n"
+    result = call("run", config(tmp_path, text))
+    result.fails(1, "no document is left for export.parquet", "ended at quality.gopher (most often: gopher_few_words)")
+    assert f"corpusflow inspect {tmp_path}/run --stage quality.gopher" in result.err
+    shown = call("inspect", tmp_path / "run", "--stage", "quality.gopher")
+    assert "gopher_few_words: quality.words = 18, needs >= 50  <- fails" in shown.out
+
+
+def test_a_changed_input_file(call: Any, tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("Some words here.\n")
+    path = config(tmp_path, f"input:\n  - ingest.text: {{paths: [{source}]}}\nstages: [quality.signals]\n")
+    assert call("run", path).status == 0
+    source.write_text("Some other words here.\n")
+    call("run", path).fails(3, "changed since they were listed", str(source), "--refresh")
+    assert call("run", path, "--refresh").status == 0
+
+
+# ---- run folders and options ----
+
+NOT_A_RUN = [
+    ["status"],
+    ["inspect"],
+    ["explain", "x"],
+    ["what-if"],
+    ["quarantine", "list"],
+    ["export", "--stage", "a", "--to", "b"],
+    ["verify"],
+    ["gc"],
+]
+
+
+@pytest.mark.parametrize("command", NOT_A_RUN, ids=lambda c: c[0])
+def test_not_a_run_folder(call: Any, tmp_path: Path, command: list[str]) -> None:
+    at = 2 if command[0] == "quarantine" else 1
+    call(*command[:at], tmp_path / "nowhere", *command[at:]).fails(2, "not a run folder", "corpusflow run")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["inspect", "--stage"], ["export", "--to", "x", "--stage"], ["quarantine", "list", "--stage"]]
+)
+def test_a_stage_the_run_does_not_have(call: Any, small_run: Any, arguments: list[str]) -> None:
+    at = 2 if arguments[0] == "quarantine" else 1
+    call(*arguments[:at], small_run, *arguments[at:], "quality.gofer").fails(
+        2, "no stage 'quality.gofer'", "did you mean quality.gopher?"
+    )
+
+
+def test_unknown_commands_and_options(call: Any) -> None:
+    call("pln").fails(2, "No such command 'pln'", "Did you mean plan?")
+    call("plan", "x", "--worker", "2").fails(2, "No such option")
+    call("stages", "quality.gofer").fails(2, "unknown stage", "did you mean quality.gopher")
+    call("export", "x").fails(2, "--stage")
+
+
+# ---- as a shell sees it ----
+
+
+def test_exit_status_and_streams(tmp_path: Path) -> None:
+    wrong = program("run", "configs/wed.yaml")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("error: config configs/wed.yaml does not exist\nhint: ")
+    good = program("version", "--json")
+    assert good.returncode == 0
+    assert json.loads(good.stdout)["corpusflow"]
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, time; t = time.perf_counter()\n"
+        "from corpusflow.cli import main\n"
+        "sys.argv = ['corpusflow', '--help']\n"
+        "try:\n    main()\nexcept SystemExit: pass\n"
+        "heavy = {'ray', 'pyarrow', 'numba', 'numpy', 'pydantic', 'yaml', 'stages'} & set(sys.modules)\n"
+        "print(sorted(heavy), file=sys.stderr)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert result.stderr.strip() == "[]"
+    assert all(name in result.stdout for name in COMMANDS)
+    best = 10.0
+    for _ in range(5):
+        start = time.perf_counter()
+        assert program("--help").returncode == 0
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.5
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(call: Any, name: str) -> None:
+    result = call(name, "--help")
+    assert result.status == 0
+    assert "Usage:" in result.out
+    assert len(COMMANDS[name]) < 72
+
+
+def test_a_closed_pipe_is_no_error(small_run: Any) -> None:
+    command = f"{sys.executable} -m corpusflow inspect {small_run} --stage ingest.warc --samples 50 | head -1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT)
+    assert result.stdout.startswith("ingest.warc")
+    assert result.stderr == ""
