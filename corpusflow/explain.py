@@ -18,7 +18,7 @@ from corpusflow.api import Run
 from corpusflow.checkpoint import read_part
 from corpusflow.errors import ConfigError
 from corpusflow.phases import Inputs
-from corpusflow.plan import SOURCE_BASE, Node, Shard
+from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader
 from corpusflow.rules import Finding, explain
 from corpusflow.schema import ID, QUARANTINE, ROW, SKIPPED, is_signal
@@ -293,6 +293,8 @@ class _Teller:
             row = self.row(wide.index)
             if row is not None and "text" in wide.adds:
                 return next(excerpts(self.reader, wide.index, np.array([row])), None)
+        if source_has_text(self.plan) and self.reader.fate(0, SOURCE_BASE).alive[self.place.row]:
+            return next(excerpts(self.reader, SOURCE_BASE, np.array([self.place.row])), None)
         return None
 
 
@@ -300,6 +302,11 @@ def _only(row: int, like: np.ndarray) -> np.ndarray:
     mask = np.zeros_like(like)
     mask[row] = True
     return mask
+
+
+def source_has_text(plan: Plan) -> bool:
+    """Whether the input gives text, and not bytes that a stage must make text of."""
+    return not any("raw" in node.reads for node in plan.nodes)
 
 
 def excerpts(reader: ShardReader, base: int, rows: np.ndarray) -> Iterator[str | None]:

@@ -15,9 +15,9 @@ import numpy as np
 from corpusflow.accounting import StageCount
 from corpusflow.api import Run, StageView
 from corpusflow.checkpoint import read_part
-from corpusflow.explain import excerpts, finding_data
+from corpusflow.explain import excerpts, finding_data, source_has_text
 from corpusflow.fingerprint import fingerprint
-from corpusflow.plan import Node, Plan, Shard
+from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
 from corpusflow.reader import ROWS, ShardReader
 from corpusflow.rules import Finding, explain
 from corpusflow.schema import ID, QUARANTINE, SKIPPED
@@ -157,7 +157,7 @@ def sample_documents(reader: ShardReader, node: Node, rows: np.ndarray) -> list[
 
 
 def _texts(reader: ShardReader, node: Node, rows: np.ndarray) -> list[str | None]:
-    """Excerpts, where a checkpoint holds these rows with the text as the node left it."""
+    """Excerpts, where a checkpoint (or the input itself) holds these rows with the text as the node left it."""
     version = node.text_version + (node.kind == "transform")
     for wide in reader.plan.wides:
         if wide.text_version != version or reader.record(wide) is None:
@@ -170,4 +170,6 @@ def _texts(reader: ShardReader, node: Node, rows: np.ndarray) -> list[str | None
             stored = np.isin(rows, parents)
             found = excerpts(reader, wide.index, at[stored])
             return [next(found) if here else None for here in stored]
+    if version == 0 and node.kind != "source" and source_has_text(reader.plan):
+        return list(excerpts(reader, SOURCE_BASE, rows))
     return [None] * len(rows)

@@ -11,7 +11,7 @@ README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
 
 
 def test_every_command_is_in_the_readme() -> None:
-    missing = [name for name in COMMANDS if not re.search(rf"corpusflow {re.escape(name)}(?![\w-])", README)]
+    missing = [name for name in COMMANDS if not re.search(rf"(corpusflow |`){re.escape(name)}(?![\w.-])", README)]
     assert missing == []
 
 

@@ -172,7 +172,9 @@ def test_no_document_left(call: Any, tmp_path: Path) -> None:
     result.fails(1, "no document is left for export.parquet", "ended at quality.gopher (most often: gopher_few_words)")
     assert f"corpusflow inspect {tmp_path}/run --stage quality.gopher" in result.err
     shown = call("inspect", tmp_path / "run", "--stage", "quality.gopher")
-    assert "gopher_few_words: quality.words = 18, needs >= 50  <- fails" in shown.out
+    assert "gopher_few_words: quality.words = 19, needs >= 50  <- fails" in shown.out
+    assert "This is a page that says nothing" in shown.out
+    assert "This is a page that says nothing" in call("explain", tmp_path / "run", "text/a.txt#0").out
 
 
 def test_a_changed_input_file(call: Any, tmp_path: Path) -> None:
