@@ -90,7 +90,9 @@ REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "dedup.decontaminate": lambda folder: {"benchmarks": benchmark_items(folder)},
 }
 #: What Sinks of tokens need in front of them.
-BEFORE: Mapping[str, list[tuple[str, dict[str, Any]]]] = {"export.megatron": [TOKENS], "export.bin": [TOKENS]}
+BEFORE: Mapping[str, list[tuple[str, dict[str, Any]]]] = {
+    f"export.{name}": [TOKENS] for name in ("megatron", "bin", "npy", "mds", "huggingface", "webdataset")
+}
 
 
 def parts(stage: Stage) -> tuple[Stage, ...]:
