@@ -38,9 +38,10 @@ def minima(column: pa.Array, permutations: int) -> np.ndarray:
     return stored.reshape(-1, permutations)
 
 
-def write_bands(task: PhaseTask, *, signature: str, within: str | None, bands: int, rows: int) -> None:
+def write_bands(task: PhaseTask, *, signature: str, units: str, within: str | None, bands: int, rows: int) -> None:
     """A phase's body, one task per shard group."""
-    columns = [signature] if within is None else [signature, within]
+    columns = [signature, units] if within is None else [signature, units, within]
+    total_units = 0
     held: list[np.ndarray] = []
     numbers: list[np.ndarray] = []
     salts: list[np.ndarray] = []
@@ -53,6 +54,7 @@ def write_bands(task: PhaseTask, *, signature: str, within: str | None, bands: i
             if not len(at):
                 continue
             extent = int(at[-1]) + 1
+            total_units += int(usable.column(units).to_numpy(zero_copy_only=False).sum())
             held.append(minima(usable.column(signature), bands * rows).copy())
             numbers.append(_shards.documents(position, at))
             if within is not None:
@@ -69,12 +71,17 @@ def write_bands(task: PhaseTask, *, signature: str, within: str | None, bands: i
             order, offsets = partition_order(top_bits(keys, bits), 1 << bits)
             run.add(np.stack([keys[order], documents[order]], axis=1), offsets)
         run.close()
-    task.note(records=len(documents), extents=extents)
+    task.note(records=len(documents), extents=extents, units=total_units)
 
 
 def documents_of(inputs: PhaseInputs) -> int:
     """Documents that have a signature."""
     return sum(int(n["records"]) for n in inputs.info("bands").values())
+
+
+def units_of(inputs: PhaseInputs) -> int:
+    """Units of all their texts together."""
+    return sum(int(n["units"]) for n in inputs.info("bands").values())
 
 
 def edge_tasks(inputs: PhaseInputs, bands: int) -> int:

@@ -7,9 +7,12 @@ one row per removed document, `evidence.parquet` of each task. A cluster that do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -17,16 +20,20 @@ import pyarrow as pa
 
 from corpusflow import BatchWriter, PhaseInputs, PhaseTask
 from stages.dedup import _large, _verdicts
-from stages.dedup._bands import documents_of
+from stages.dedup._bands import documents_of, units_of
 from stages.dedup._components import gather_members, member_bits
-from stages.dedup._members import Election, Members
+from stages.dedup._members import Election, Load, Members, with_text
 from stages.dedup._order import KeepOrder
 from stages.dedup._runs import Run, bucket_counts, slices
 from stages.kernels.sortruns import starts_of
 
-#: Bytes of members' columns a task takes, and how many it holds at once (text, and twice as much again in shingles).
+#: Bytes of members that a task takes, and how many it compares at once (text, and twice as much again in shingles).
 _TASK_BYTES: Final = 2 << 30
 _SLICE_BYTES: Final = 128 << 20
+#: Up to this much, the text of members is read where it lies, by each task the part it needs, this much at a time; beyond,
+#: reading it once per task would cost more than carrying it along (some 1,700 bytes of disk per member).
+_READ_BYTES: Final = 4 << 30
+_READ_AT_ONCE: Final = 512 << 20
 #: What a member without its text is reckoned to take, besides the signature.
 _MEMBER_BYTES: Final = 300
 #: Up to this many documents similarity is exact unless the config says otherwise.
@@ -58,31 +65,57 @@ class Verification:
         """Whether texts are compared, and not only signatures."""
         return self.verify == "exact" or (self.verify == "auto" and documents_of(inputs) <= _EXACT_DOCUMENTS)
 
+    def carried(self, inputs: PhaseInputs, election: Election) -> bool:
+        """Whether members bring their text along."""
+        nodes = sum(int(n["nodes"]) for n in inputs.info("components").values())
+        units = units_of(inputs) // max(1, documents_of(inputs))
+        return self.exact(inputs) and nodes * units * election.unit_bytes > _READ_BYTES
+
 
 def gather(task: PhaseTask, *, election: Election, verification: Verification, order: KeepOrder) -> None:
     """A phase's body, one task per shard group; see `_components.gather_members`."""
-    gather_members(task, order=order, columns=election.columns(verification.exact(task)))
+    columns = election.columns(verification.carried(task, election))
+    gather_members(task, order=order, columns=columns, units=election.units)
 
 
-def _bytes(inputs: PhaseInputs, election: Election) -> tuple[int, int]:
-    """(members, bytes of their columns)."""
-    notes = inputs.info("members").values()
-    members: int = sum(n["members"] for n in notes)
-    text: int = sum(n["text_bytes"] for n in notes)
-    return members, text + members * (election.permutations * 2 + _MEMBER_BYTES)
+@dataclass(frozen=True)
+class _Size:
+    """Members of all clusters: how many, and bytes of their columns and texts, as reckoned."""
+
+    members: int
+    columns: int
+    text: int
+
+    @staticmethod
+    def of(inputs: PhaseInputs, election: Election, exact: bool) -> _Size:
+        notes = inputs.info("members").values()
+        members: int = sum(n["members"] for n in notes)
+        units: int = sum(n["units"] for n in notes)
+        size = members * (election.permutations * 2 + _MEMBER_BYTES)
+        return _Size(members, size, units * election.unit_bytes if exact else 0)
+
+    def rows(self, at_once: int) -> int:
+        """Members of so many bytes."""
+        return max(1, at_once * self.members // max(1, self.columns + self.text))
 
 
-def tasks(inputs: PhaseInputs, *, election: Election) -> int:
+def tasks(inputs: PhaseInputs, *, election: Election, verification: Verification) -> int:
     """How many tasks `hold_elections` has."""
-    return min(1 << member_bits(inputs), max(1, -(-_bytes(inputs, election)[1] // _TASK_BYTES)))
+    size = _Size.of(inputs, election, verification.exact(inputs))
+    carried = verification.carried(inputs, election) or not size.text
+    wanted = (size.columns + size.text) / (_TASK_BYTES if carried else _READ_AT_ONCE)
+    return min(1 << member_bits(inputs), max(1, ceil(wanted)))
 
 
 def hold_elections(task: PhaseTask, *, election: Election, verification: Verification) -> None:
     """A phase's body: the clusters of one range of component hashes."""
-    buckets, count = 1 << member_bits(task), tasks(task, election=election)
+    buckets, count = 1 << member_bits(task), tasks(task, election=election, verification=verification)
     lo, hi = task.index * buckets // count, (task.index + 1) * buckets // count
-    members, size = _bytes(task, election)
-    limit = max(1, _SLICE_BYTES * members // max(1, size))
+    exact = verification.exact(task)
+    read_here = exact and not verification.carried(task, election)
+    size = _Size.of(task, election, exact)
+    limit = size.rows(_READ_AT_ONCE * 2 if read_here else _SLICE_BYTES)
+    load: Load = partial(with_text, task) if read_here else _as_it_is
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("members")]
         evidence = stack.enter_context(task.parquet("evidence.parquet", EVIDENCE))
@@ -90,16 +123,34 @@ def hold_elections(task: PhaseTask, *, election: Election, verification: Verific
         counts = bucket_counts(runs, 0, lo, hi)
         for a, b in slices(counts, limit):
             if int(counts[a:b].sum()) > limit:
-                _large.hold(runs, lo + a, limit, election, verification.exact(task), out)
-            else:
-                out.small(_read(runs, lo + a, lo + b), election, verification.exact(task))
+                _large.hold(runs, lo + a, limit, election, exact, out, load)
+                continue
+            members = load(_read(runs, lo + a, lo + b)).ordered()
+            for piece in _whole_clusters(members, size.rows(_SLICE_BYTES)):
+                out.small(piece, election, exact)
     out.close()
+
+
+def _as_it_is(members: Members) -> Members:
+    return members
 
 
 def _read(runs: Sequence[Run], lo: int, hi: int) -> Members:
     """Members of buckets [lo, hi)."""
     found = [Members(run.records(0, lo, hi), table) for run in runs if (table := run.columns(0, lo, hi)) is not None]
     return Members.join(found)
+
+
+def _whole_clusters(members: Members, rows: int) -> Iterator[Members]:
+    """Ordered members in pieces of about `rows`, no cluster in two."""
+    starts = [*starts_of(members.records[:, 1:2]).tolist(), len(members)]
+    begin = 0
+    for start, following in pairwise(starts):
+        if following - begin > rows and start > begin:
+            yield members.slice(begin, start)
+            begin = start
+    if begin < len(members):
+        yield members.slice(begin, len(members))
 
 
 class _Out:
@@ -111,10 +162,9 @@ class _Out:
         self._verdicts = _verdicts.Verdicts(task)
 
     def small(self, members: Members, election: Election, exact: bool) -> None:
-        """Decide on whole clusters that are in memory."""
+        """Decide on whole clusters that are in memory, in order."""
         if not len(members):
             return
-        members = members.ordered()
         first = starts_of(members.records[:, 1:2])
         clusters = np.concatenate([first, [len(members)]])
         sizes = np.diff(clusters)

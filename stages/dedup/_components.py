@@ -63,6 +63,7 @@ def label(task: PhaseTask, *, in_files: bool) -> None:
     if rows:
         flush()
     task.count("nodes", nodes)
+    task.note(nodes=nodes)
 
 
 def _forest_labels(task: PhaseTask) -> Iterator[np.ndarray]:
@@ -91,7 +92,7 @@ def member_bits(inputs: PhaseInputs) -> int:
     return _shards.bucket_bits(inputs) + _EXTRA_BITS
 
 
-def gather_members(task: PhaseTask, *, order: KeepOrder, columns: tuple[str, ...]) -> None:
+def gather_members(task: PhaseTask, *, order: KeepOrder, columns: tuple[str, ...], units: str) -> None:
     """A phase's body, one task per shard group: its documents that are in components, by component.
 
     Records: hash of the component, component, [epoch,] rank words, document. Columns: as asked.
@@ -99,7 +100,7 @@ def gather_members(task: PhaseTask, *, order: KeepOrder, columns: tuple[str, ...
     by_epoch = epochs(task)
     labels = _group_labels(task)
     read = tuple(dict.fromkeys([*order.columns(), *columns]))
-    members = _Members(task)
+    members = _Members(task, units)
     for position, shard in _shards.group_shards(task, task.index):
         start, end = np.searchsorted(labels[:, 0], np.array([position, position + 1], np.uint64) << np.uint64(32))
         if start == end:
@@ -129,25 +130,25 @@ def _group_labels(task: PhaseTask) -> np.ndarray:
 class _Members:
     """Members of a task, partitioned by component hash, written as they come."""
 
-    def __init__(self, task: PhaseTask) -> None:
+    def __init__(self, task: PhaseTask, units: str) -> None:
         self._task = task
+        self._units = units
         self._records: list[np.ndarray] = []
         self._batches: list[pa.RecordBatch] = []
-        self._held = self._files = self._rows = self._text_bytes = 0
+        self._held = self._files = self._rows = self._total_units = 0
 
     def add(self, records: np.ndarray, columns: pa.RecordBatch) -> None:
         self._records.append(records)
         self._batches.append(columns)
         self._held += records.nbytes + columns.nbytes
         self._rows += len(records)
-        if "text" in columns.schema.names:
-            self._text_bytes += columns.column("text").nbytes
+        self._total_units += int(columns.column(self._units).to_numpy(zero_copy_only=False).sum())
         if self._held >= _FLUSH_BYTES:
             self._flush()
 
     def close(self) -> None:
         self._flush()
-        self._task.note(members=self._rows, text_bytes=self._text_bytes)
+        self._task.note(members=self._rows, units=self._total_units)
 
     def _flush(self) -> None:
         if not self._records:

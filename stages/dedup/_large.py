@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from stages.dedup._members import Election, Members
+from stages.dedup._members import Election, Load, Members
 from stages.dedup._runs import Run
 
 
@@ -38,7 +38,9 @@ class Decisions(Protocol):
         """Write verdicts and evidence."""
 
 
-def hold(runs: Sequence[Run], bucket: int, limit: int, election: Election, exact: bool, out: Decisions) -> None:
+def hold(
+    runs: Sequence[Run], bucket: int, limit: int, election: Election, exact: bool, out: Decisions, load: Load
+) -> None:
     """Decide on the clusters of one bucket that has more than `limit` members.
 
     Args:
@@ -48,77 +50,77 @@ def hold(runs: Sequence[Run], bucket: int, limit: int, election: Election, exact
         election: how they are compared.
         exact: whether texts are.
         out: where decisions go.
+        load: completes members with their text.
     """
-    sizes = _sizes(runs, bucket)
+    bucketed = _Bucket(runs, bucket, load)
     few: list[int] = []
     held = 0
-    for component, size in sizes.items():
+    for component, size in bucketed.sizes().items():
         if size > limit:
-            _hold_one(runs, bucket, component, size, limit, election, exact, out)
+            _hold_one(bucketed, component, size, limit, election, exact, out)
             continue
         if held + size > limit:
-            out.small(Members.join(list(_members(runs, bucket, few))), election, exact)
+            out.small(Members.join(list(bucketed.members(few))).ordered(), election, exact)
             few, held = [], 0
         few.append(component)
         held += size
-    out.small(Members.join(list(_members(runs, bucket, few))), election, exact)
+    if few:
+        out.small(Members.join(list(bucketed.members(few))).ordered(), election, exact)
 
 
-def _sizes(runs: Sequence[Run], bucket: int) -> dict[int, int]:
-    """Members of each component, ascending."""
-    sizes: dict[int, int] = {}
-    for run in runs:
-        components, counts = np.unique(run.records(0, bucket, bucket + 1)[:, 1], return_counts=True)
-        for component, count in zip(components.tolist(), counts.tolist(), strict=True):
-            sizes[component] = sizes.get(component, 0) + count
-    return dict(sorted(sizes.items()))
+class _Bucket:
+    """Members of one bucket, a run at a time."""
 
+    def __init__(self, runs: Sequence[Run], bucket: int, load: Load) -> None:
+        self._runs = runs
+        self._bucket = bucket
+        self._load = load
 
-def _members(runs: Sequence[Run], bucket: int, components: Sequence[int]) -> Iterator[Members]:
-    """Members of some components, a run at a time, in no order."""
-    wanted = np.array(components, np.uint64)
-    for run in runs:
-        records = run.records(0, bucket, bucket + 1)
-        at = np.flatnonzero(np.isin(records[:, 1], wanted))
-        if len(at) and (table := run.columns(0, bucket, bucket + 1)) is not None:
-            yield Members(records, table).take(at)
+    def sizes(self) -> dict[int, int]:
+        """Members of each component, ascending."""
+        sizes: dict[int, int] = {}
+        for run in self._runs:
+            records = run.records(0, self._bucket, self._bucket + 1)
+            components, counts = np.unique(records[:, 1], return_counts=True)
+            for component, count in zip(components.tolist(), counts.tolist(), strict=True):
+                sizes[component] = sizes.get(component, 0) + count
+        return dict(sorted(sizes.items()))
+
+    def members(self, components: Sequence[int]) -> Iterator[Members]:
+        """Members of some components, a run at a time, in no order."""
+        wanted = np.array(components, np.uint64)
+        for run in self._runs:
+            records = run.records(0, self._bucket, self._bucket + 1)
+            at = np.flatnonzero(np.isin(records[:, 1], wanted))
+            if len(at) and (table := run.columns(0, self._bucket, self._bucket + 1)) is not None:
+                yield self._load(Members(records, table).take(at))
 
 
 def _hold_one(
-    runs: Sequence[Run],
-    bucket: int,
-    component: int,
-    size: int,
-    limit: int,
-    election: Election,
-    exact: bool,
-    out: Decisions,
+    bucketed: _Bucket, component: int, size: int, limit: int, election: Election, exact: bool, out: Decisions
 ) -> None:
-    kept = _representatives(runs, bucket, component, limit, election, exact)
+    kept = _representatives(bucketed, component, limit, election, exact)
     first = len(kept)
     unheld = 0
-    for members in _members(runs, bucket, [component]):
+    for members in bucketed.members([component]):
         rank = sum((members.after(r) for r in kept.records), np.zeros(len(members), np.int64))
         is_kept = np.isin(members.records[:, -1], kept.records[:, -1])
         eligible = np.concatenate([np.zeros(first, np.int64), np.where(is_kept, 0, rank)])
         together = Members.join([kept, members])
-        twins, similarity, alone = election.hold(
-            together, np.array([0, len(together)]), exact, given=first, eligible=eligible
-        )  # fmt: skip
+        whole = np.array([0, len(together)])
+        twins, similarity, alone = election.hold(together, whole, exact, given=first, eligible=eligible)
         unheld += alone - int(is_kept.sum())
         heads = np.full(len(members), kept.records[0, -3], np.uint64)
         out.decided(members, kept, twins[first:], similarity[first:], heads, np.full(len(members), size))
     out.large(1, unheld)
 
 
-def _representatives(
-    runs: Sequence[Run], bucket: int, component: int, limit: int, election: Election, exact: bool
-) -> Members:
+def _representatives(bucketed: _Bucket, component: int, limit: int, election: Election, exact: bool) -> Members:
     """The documents of a component that others are compared with, best first."""
     kept: Members | None = None
     last: np.ndarray | None = None
     while True:
-        best, more = _best_undecided(runs, bucket, component, limit, election, exact, kept, last)
+        best, more = _best_undecided(bucketed, component, limit, election, exact, kept, last)
         if not len(best):
             break
         together = best if kept is None else Members.join([kept, best])
@@ -134,8 +136,7 @@ def _representatives(
 
 
 def _best_undecided(
-    runs: Sequence[Run],
-    bucket: int,
+    bucketed: _Bucket,
     component: int,
     limit: int,
     election: Election,
@@ -146,14 +147,12 @@ def _best_undecided(
     """The best-ranked members behind `last` that are unlike all of `kept`, at most `limit`; and whether there are more."""
     pool: Members | None = None
     more = False
-    for found in _members(runs, bucket, [component]):
+    for found in bucketed.members([component]):
         members = found if last is None else found.take(np.flatnonzero(found.after(last)))
         if kept is not None and len(members):
             together = Members.join([kept, members])
-            eligible = np.full(len(together), len(kept), np.int64)
-            twins, _, _ = election.hold(
-                together, np.array([0, len(together)]), exact, given=len(kept), eligible=eligible
-            )  # fmt: skip
+            whole, eligible = np.array([0, len(together)]), np.full(len(together), len(kept), np.int64)
+            twins, _, _ = election.hold(together, whole, exact, given=len(kept), eligible=eligible)
             members = members.take(np.flatnonzero(twins[len(kept) :] < 0))
         pool = (members if pool is None else Members.join([pool, members])).ordered()
         if len(pool) > limit:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from corpusflow import PhaseInputs
+from stages.dedup import _shards
 from stages.dedup._bands import minima
 from stages.kernels.buffers import text_buffers
 from stages.kernels.elect import elect
-from stages.kernels.shingles import shingle_sets
+from stages.kernels.shingles import CHARACTERS, shingle_sets
 
+#: Completes members with what was not carried along.
+Load = Callable[["Members"], "Members"]
 #: Words of a record before the rank: hash of the component, component.
 RANK = 2
 
@@ -44,6 +48,10 @@ class Members:
         """Some of them."""
         return Members(self.records[at], self.columns.take(pa.array(at)))
 
+    def slice(self, start: int, end: int) -> Members:
+        """Members [start, end)."""
+        return Members(self.records[start:end], self.columns.slice(start, end - start))
+
     def ordered(self) -> Members:
         """By component, best first."""
         return self.take(np.lexsort(self.records[:, ::-1].T))
@@ -56,6 +64,24 @@ class Members:
             behind |= equal & (self.records[:, w] > other[w])
             equal &= self.records[:, w] == other[w]
         return behind
+
+
+def with_text(inputs: PhaseInputs, members: Members) -> Members:
+    """Members with their texts, read shard by shard from where they lie."""
+    if not len(members):
+        return members
+    numbers = members.records[:, -1]
+    order = np.argsort(numbers)
+    texts: list[pa.Array] = []
+    for position in np.unique(_shards.positions(numbers)).tolist():
+        bounds = np.array([position, position + 1], np.uint64) << np.uint64(32)
+        a, b = np.searchsorted(numbers[order], bounds)
+        for batch in inputs.survivors(inputs.shards[position], ("text",), _shards.rows(numbers[order[a:b]])):
+            texts.append(batch.column("text"))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    text = pa.chunked_array(texts, pa.large_string()).take(pa.array(place))
+    return Members(members.records, members.columns.append_column("text", text))
 
 
 @dataclass(frozen=True)
@@ -80,9 +106,14 @@ class Election:
     threshold: float
     limit: int
 
-    def columns(self, exact: bool) -> tuple[str, ...]:
-        """What it needs of a document."""
-        return (self.signature, self.units, "id", "url", *(("text",) if exact else ()))
+    @property
+    def unit_bytes(self) -> int:
+        """About how many bytes of text a unit stands for."""
+        return 2 if self.mode & CHARACTERS else 7
+
+    def columns(self, text: bool) -> tuple[str, ...]:
+        """What it needs of a document, its text included or not."""
+        return (self.signature, self.units, "id", "url", *(("text",) if text else ()))
 
     def hold(
         self,

@@ -163,7 +163,9 @@ class NearDuplicates(Exchange):
 
     def phases(self) -> tuple[Phase, ...]:
         election, verification = self._election(), _clusters.Verification(self.verify)
-        bands = partial(_bands.write_bands, signature=_SIGNATURE, within=self.within, bands=self.bands, rows=self.rows)
+        bands = partial(
+            _bands.write_bands, signature=_SIGNATURE, units=_UNITS, within=self.within, bands=self.bands, rows=self.rows
+        )
         edges = partial(_bands.write_edges, bands=self.bands)
         in_files = self.components == "files"
         gather = partial(_clusters.gather, election=election, verification=verification, order=self._order())
@@ -178,7 +180,7 @@ class NearDuplicates(Exchange):
                 partial(_components.label_tasks, in_files=in_files),
             ),
             Phase("members", gather, _shards.group_count),
-            Phase("elect", elect, partial(_clusters.tasks, election=election)),
+            Phase("elect", elect, partial(_clusters.tasks, election=election, verification=verification)),
             Phase("lists", partial(_verdicts.collect, phase="elect"), _shards.group_count),
         )
 

@@ -109,6 +109,17 @@ def _next_words(data: Any, i: Any, end: Any, mode: Any, lookup: Any, units: Any,
             i += 1
         if i >= stop:
             continue
+        b = data[i]
+        if 0xE4 <= b <= 0xE9 and i + 2 < end and (b > 0xE4 or data[i + 1] >= 0xB8):  # U+4E00 to U+9FFF, all of it Han
+            units[k] = h
+            k += inside
+            h = _SEED
+            inside = np.int64(0)
+            cp = (np.int64(b) & 0x0F) << 12 | (np.int64(data[i + 1]) & 0x3F) << 6 | (np.int64(data[i + 2]) & 0x3F)
+            units[k] = (_SEED ^ np.uint64(cp)) * _PRIME
+            k += 1
+            i += 3
+            continue
         cp, following = decode(data, i, end)
         kind = lookup.flags[lookup.classes[cp]]
         if kind & _ALONE and not kind & MARK:

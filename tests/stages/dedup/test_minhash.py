@@ -166,9 +166,13 @@ def test_shards_order_and_batches_change_nothing(dedup, rows: list[dict], monkey
     monkeypatch.setattr(_bands, "_SLICE_RECORDS", 8)
     monkeypatch.setattr(_bands, "_FLUSH_EDGES", 16)
     monkeypatch.setattr(_clusters, "_TASK_BYTES", 1 << 19)
+    monkeypatch.setattr(_clusters, "_READ_AT_ONCE", 1 << 19)
     monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 16)
     assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
     assert len(dedup.last.committed["edges"]) == 14 * 5
+    # texts carried along with members
+    monkeypatch.setattr(_clusters, "_READ_BYTES", 0)
+    assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
     # components over files
     monkeypatch.setattr(_stars, "_TASK_RECORDS", 500)
     assert columns_of(dedup(MinHash(components="files"), spread(shuffled, 5, seed=5))) == expected
@@ -269,9 +273,9 @@ def test_limit_of_representatives_keeps_and_counts(dedup) -> None:
 
 
 @pytest.mark.parametrize("representatives", [256, 8, 1])
-@pytest.mark.parametrize("verify", ["exact", "signature"])
+@pytest.mark.parametrize(("verify", "carried"), [("exact", True), ("exact", False), ("signature", False)])
 def test_a_cluster_larger_than_memory_is_streamed(
-    dedup, monkeypatch: pytest.MonkeyPatch, verify: str, representatives: int
+    dedup, monkeypatch: pytest.MonkeyPatch, verify: str, carried: bool, representatives: int
 ) -> None:
     rng = random.Random(6)
     template = make_text(rng, False, 100)
@@ -290,6 +294,8 @@ def test_a_cluster_larger_than_memory_is_streamed(
     hold = _large.hold
     monkeypatch.setattr(_large, "hold", lambda *a: (called.append(1), hold(*a)))
     monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 15)
+    monkeypatch.setattr(_clusters, "_READ_AT_ONCE", 1 << 15)
+    monkeypatch.setattr(_clusters, "_READ_BYTES", 0 if carried else 1 << 40)
     monkeypatch.setattr(_components, "_FLUSH_BYTES", 1 << 15)
     assert columns_of(dedup(stage, spread(rows, 6, seed=1), batch_rows=7)) == expected
     assert dedup.last.counters("elect") == counted
