@@ -16,6 +16,7 @@ from corpusflow.rules import evaluate
 from stages.quality.c4 import C4
 from stages.quality.chinese import Chinese
 from stages.quality.fineweb import FineWeb
+from stages.quality.fineweb2 import FineWeb2
 from stages.quality.gopher import Gopher
 from stages.quality.gopher_repetition import GopherRepetition
 from stages.quality.signals import Signals
@@ -110,6 +111,19 @@ def test_stop_words_are_the_languages_own() -> None:
     assert reasons(Gopher(), [GERMAN, PROSE], ["de", "de"]) == [None, "gopher_few_stop_words"]
     assert reasons(Gopher(), [GERMAN], ["en"]) == ["gopher_few_stop_words"]
     assert reasons(Gopher(), [GERMAN], ["cy"]) == [None]  # no list: that rule is not applicable
+
+
+def test_fineweb2_has_numbers_for_each_language() -> None:
+    menu = "\n".join(f"Seite Nummer {i} und weiter" for i in range(20))
+    repeated = "短い行です。\n" * 3 + "別の行もここにあります。\n"
+    assert reasons(FineWeb2(), [GERMAN, menu, menu], ["de", "de", "es"]) == [
+        None, "fineweb2_top_2gram_chars", "fineweb2_top_2gram_chars",
+    ]  # fmt: skip
+    assert reasons(FineWeb2(), [repeated, "一二三", "一二三。"], ["ja", "zh", "zh"]) == [
+        "fineweb2_dup_lines", "fineweb2_few_terminal_lines", None,
+    ]  # fmt: skip
+    assert reasons(FineWeb2(), [menu, menu], ["en", "cy"]) == [None, None]
+    assert reasons(FineWeb2(min_words={"de": 90}), [GERMAN], ["de"]) == ["fineweb2_few_words"]
 
 
 def test_a_threshold_per_language() -> None:

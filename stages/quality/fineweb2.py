@@ -1,0 +1,99 @@
+"""quality.fineweb2: FineWeb2's rules with its thresholds for each language (Penedo et al. 2025, arXiv 2506.20920).
+
+Gopher's, the repetition and FineWeb's rules in FineWeb2's order and with its numbers (stages/quality/_fineweb2.py): without
+paragraphs, without short lines, with 0.1 for characters in duplicated lines. Definitions are those of the `paper` dialects:
+words separated by white space, stop words of our own lists, where FineWeb2 has a tokenizer for each language, whose
+punctuation marks are words.
+
+For Chinese and Japanese FineWeb2 counts dictionary words; quality.signals counts characters there, to which its numbers for
+words and n-grams do not apply. Of its rules only those about lines do; quality.chinese has rules for the rest. A language
+without a line in the table, English among them, is not applicable: quality.fineweb is for English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from corpusflow import Filter, Rule, param
+from stages.kernels.words import LANGUAGE_UNITS, WHITESPACE
+from stages.quality._fineweb2 import LIMITS, Limits
+from stages.quality._thresholds import Threshold, at_least, at_most
+
+_ALL: Final = tuple(LIMITS)
+_WORDS: Final = tuple(code for code in LIMITS if LANGUAGE_UNITS.get(code) == WHITESPACE)
+_TABLE: Final = "; null: FineWeb2's number for the language."
+
+
+def _table(languages: tuple[str, ...], number: Callable[[Limits], float]) -> dict[str, float | None]:
+    return {code: number(LIMITS[code]) for code in languages}
+
+
+def _top(i: int) -> Callable[[Limits], float]:
+    return lambda limits: limits.top[i]
+
+
+def _dup(i: int) -> Callable[[Limits], float]:
+    return lambda limits: limits.dup[i]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineWeb2(Filter):
+    """Keeps documents by FineWeb2's rules, each language by its own thresholds."""
+
+    max_dup_lines: Threshold = param(None, doc="Largest share of lines equal to an earlier line" + _TABLE)
+    min_terminal_lines: Threshold = param(None, doc="Smallest share of lines that end in terminal punctuation" + _TABLE)
+    max_dup_line_chars: Threshold = param(0.1, doc="Largest share of characters in lines equal to an earlier line.")
+    max_newlines_per_word: Threshold = param(None, doc="Most line feeds per word" + _TABLE)
+    min_words: Threshold = param(50, doc="Fewest words.")
+    max_words: Threshold = param(100_000, doc="Most words.")
+    min_word_length: Threshold = param(None, doc="Smallest mean word length, characters" + _TABLE)
+    max_word_length: Threshold = param(None, doc="Largest mean word length, characters" + _TABLE)
+    max_symbol_ratio: Threshold = param(0.1, doc="Most `#` characters, and most ellipses, per word.")
+    max_bullet_lines: Threshold = param(0.9, doc="Largest share of lines that begin with a bullet.")
+    max_ellipsis_lines: Threshold = param(0.3, doc="Largest share of lines that end with an ellipsis.")
+    min_alpha_words: Threshold = param(None, doc="Smallest share of words with a letter" + _TABLE)
+    min_stop_words: Threshold = param(2, doc="Fewest distinct stop words of the document's language.")
+
+    def rules(self) -> tuple[Rule, ...]:
+        def low(
+            reason: str, column: str, per: str | None, value: Threshold, number: Callable[[Limits], float] | None = None
+        ) -> list[Rule]:
+            limit = _table(_WORDS, number) if value is None and number is not None else value
+            return at_least("fineweb2_" + reason, column, per, limit, _WORDS)
+
+        def high(
+            reason: str, column: str, per: str | None, value: Threshold, number: Callable[[Limits], float] | None = None
+        ) -> list[Rule]:
+            limit = _table(_WORDS, number) if value is None and number is not None else value
+            return at_most("fineweb2_" + reason, column, per, limit, _WORDS)
+
+        dup_lines = self.max_dup_lines if self.max_dup_lines is not None else _table(_ALL, lambda x: x.dup_lines)
+        terminal = self.min_terminal_lines
+        terminal = terminal if terminal is not None else _table(_ALL, lambda x: x.terminal_lines)
+        rules = at_most("fineweb2_dup_lines", "dup_lines", "lines", dup_lines, _ALL)
+        for i, n in enumerate((2, 3, 4)):
+            rules += high(f"top_{n}gram_chars", f"top_{n}gram_chars", "word_chars", None, _top(i))
+        for i, n in enumerate((5, 6, 7, 8, 9, 10)):
+            rules += high(f"dup_{n}gram_chars", f"dup_{n}gram_chars", "word_chars", None, _dup(i))
+        return (
+            *rules,
+            *at_least("fineweb2_empty", "lines", None, 1, _ALL),
+            *at_least("fineweb2_few_terminal_lines", "terminal_lines", "lines", terminal, _ALL),
+            *at_most("fineweb2_dup_line_chars", "dup_line_chars", "line_chars", self.max_dup_line_chars, _ALL),
+            *high("list", "newlines", "words", self.max_newlines_per_word, lambda x: x.newlines),
+            *low("few_words", "words", None, self.min_words),
+            *high("many_words", "words", None, self.max_words),
+            *low("short_words", "word_chars", "words", self.min_word_length, lambda x: x.shortest),
+            *high("long_words", "word_chars", "words", self.max_word_length, lambda x: x.longest),
+            *high("hashes", "hashes", "words", self.max_symbol_ratio),
+            *high("ellipses", "ellipses", "words", self.max_symbol_ratio),
+            *at_most("fineweb2_bullet_lines", "bullet_lines", "lines", self.max_bullet_lines, _ALL),
+            *at_most("fineweb2_ellipsis_lines", "ellipsis_lines", "lines", self.max_ellipsis_lines, _ALL),
+            *low("few_alpha_words", "alpha_words", "words", self.min_alpha_words, lambda x: x.alpha_words),
+            *low("few_stop_words", "stop_words", None, self.min_stop_words),
+        )
+
+
+STAGE = FineWeb2
