@@ -4,9 +4,9 @@ Units:
     WHITESPACE  what `str.split()` gives: runs without white space, punctuation included
     UNICODE     word boundaries of UAX #29 (but for WB3c, WB15 and WB16, which concern emoji only), keeping the segments
                 that hold a letter or a number; an ideograph or a hiragana character is a word by itself, a run of
-                katakana is one word
-    NONE        the language's words cannot be found without a dictionary (Thai, Khmer, Lao, Burmese, Tibetan), or the
-                language is unknown
+                katakana is one word; in Thai, Lao, Khmer, Burmese and Tibetan, whose words only a dictionary finds, a
+                letter with its vowel and tone marks is one
+    NONE        the language is unknown
 
 `split_words` is called by other kernels, once per document, with scratch arrays they own. `word_table` does a whole batch.
 Linear in the text, whatever the text.
@@ -63,10 +63,10 @@ _SPACED: Final = (
     "bar bcl bpy bxr cbk ceb ckb diq dsb dty eml fil frr gom gsw hif hsb ilo jbo kab krc lez lmo lrc mai mhr min "
     "mrj mwl myv mzn nah nap nds new pam pfl pms pnb rue sah scn sco tyv vec vep vls war xal xmf "
 )
-# Written without spaces, but every character is a word good enough for n-grams and counts.
-_CHARACTERS: Final = "zh ja yue wuu lzh nan hak cmn jpn"
+# Written without spaces, but every character (with its marks) is a word good enough for n-grams and counts.
+_CHARACTERS: Final = "zh ja yue wuu lzh nan hak cmn jpn th lo km my bo dz shn tha lao khm mya bod"
 
-#: Word unit by language code. Codes that are missing (`und`, Thai, a label nobody has declared) have none.
+#: Word unit by language code. Codes that are missing (`und`, a label nobody has declared) have none.
 LANGUAGE_UNITS: Final[Mapping[str, int]] = dict.fromkeys(_SPACED.split(), WHITESPACE) | dict.fromkeys(
     _CHARACTERS.split(), UNICODE
 )

@@ -1,9 +1,10 @@
 """quality.signals: everything the default rule sets threshold, measured in one visit to each document.
 
 Reads `text` and `language.code`, adds the signals of `SIGNALS`: integer counts (rules divide them). A signal is null where
-the text is null; word signals are null too where the language has no word unit (Thai, unknown languages). Words are what
-white space separates in languages that put spaces between words; in Chinese and Japanese every ideograph and every
-hiragana character is one (stages/kernels/words.py). Each definition is stated once, in `SIGNALS`.
+the text is null; word signals are null too where the language has no word unit (`und`, codes nobody has declared). Words
+are what white space separates in languages that put spaces between words; in Chinese and Japanese every ideograph and every
+hiragana character is one, in Thai, Lao, Khmer, Burmese and Tibetan every letter with its marks (stages/kernels/words.py).
+Rule sets made for words do not apply to the latter. Each definition is stated once, in `SIGNALS`.
 """
 
 from __future__ import annotations

@@ -63,6 +63,11 @@ def test_unicode_words_are_ordered_pieces_of_the_text_and_do_not_depend_on_neigh
         assert not any(w.isspace() or w == "" for w in words)
 
 
+def test_scripts_without_spaces_give_letters_with_their_marks() -> None:
+    assert words_of(["ที่ดี 12"], UNICODE) == [["ที่", "ดี", "12"]]
+    assert words_of(["ភាសាខ្មែរ"], UNICODE)[0][0] == "ភា"
+
+
 def test_unit_none_has_no_words() -> None:
     assert words_of(["one two"], NONE) == [[]]
 
@@ -92,5 +97,5 @@ def test_a_slice_of_a_batch_and_a_batch_that_outgrows_its_room() -> None:
 
 def test_units_by_language() -> None:
     codes = pa.array(["en", "zh", "th", None, "und", "no-such-code", "ja", "ru"])
-    assert word_units(codes).tolist() == [WHITESPACE, UNICODE, NONE, NONE, NONE, NONE, UNICODE, WHITESPACE]
+    assert word_units(codes).tolist() == [WHITESPACE, UNICODE, UNICODE, NONE, NONE, NONE, UNICODE, WHITESPACE]
     assert word_units(codes, otherwise=UNICODE).tolist()[2:6] == [UNICODE] * 4

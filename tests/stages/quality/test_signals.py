@@ -235,14 +235,16 @@ def test_chinese_words_are_characters() -> None:
     assert (found["words"], found["word_chars"], found["unique_words"]) == (12, 12, 6)
     assert found["dup_6gram_chars"] == 6
     assert (found["sentences"], found["han_chars"], found["terminal_lines"]) == (2, 12, 1)
-    assert found["stop_words"] == 3  # 我 在 这
+    assert found["stop_words"] == 5  # 我 们 都 在 这
 
 
 def test_what_is_null_where() -> None:
     words = [k for k in SIGNALS if "word" in k or "gram" in k]
-    thai, unknown, none = signals_of(["ภาษาไทย"], "th")[0], signals_of(["text"], None)[0], signals_of([None])[0]
-    assert all(thai[k] is None and unknown[k] is None for k in [*words, ENTROPY])
-    assert all(thai[k] is not None and unknown[k] is not None for k in SIGNALS if k not in words)
+    und, unknown, none = signals_of(["text"], "und")[0], signals_of(["text"], None)[0], signals_of([None])[0]
+    assert all(und[k] is None and unknown[k] is None for k in [*words, ENTROPY])
+    assert all(und[k] is not None and unknown[k] is not None for k in SIGNALS if k not in words)
+    (thai,) = signals_of(["ที่ดี"], "th")
+    assert (thai["words"], thai["stop_words"]) == (2, None)
     assert all(v is None for v in none.values())
     (welsh,) = signals_of(["mae hi'n braf"], "cy")  # no stop-word list
     assert welsh["words"] == 3
