@@ -93,7 +93,9 @@ def train(
     except (RuntimeError, OSError, ValueError) as e:
         if not feed.count:
             raise ConfigError("no text to train a tokenizer on", hint="is the stage's output empty?") from e
-        raise ConfigError(f"sentencepiece refused to train: {e}", hint="fewer ids, or more text") from e
+        raise ConfigError(
+            f"sentencepiece refused to train: {e}", hint="another --vocabulary, a lower --coverage, or more text"
+        ) from e
     data = model.getvalue()
     with storage.create(out) as file:
         file.write(data)
