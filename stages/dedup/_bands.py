@@ -18,7 +18,7 @@ import pyarrow as pa
 from corpusflow import PhaseInputs, PhaseTask
 from stages.dedup import _shards
 from stages.dedup._keyed import salt
-from stages.dedup._runs import Run, RunWriter, bucket_counts, chunks, slices
+from stages.dedup._runs import Held, Run, RunWriter, bucket_counts, chunks, held, slices
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import band_keys
 from stages.kernels.sortruns import partition_order, smallest_per_key, star_edges, top_bits
@@ -107,12 +107,13 @@ def write_edges(task: PhaseTask, *, bands: int) -> None:
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("bands")]
         for band in range(first, min(first + bands_per_task, bands)):
-            for a, b in slices(bucket_counts(runs, band, lo, hi), _SLICE_RECORDS):
-                _link(runs, band, lo + a, lo + b, edges)
+            near = held(runs, band, lo, hi, 2 * _TASK_RECORDS)
+            for a, b in slices(bucket_counts(near, band, lo, hi), _SLICE_RECORDS):
+                _link(near, band, lo + a, lo + b, edges)
     edges.flush()
 
 
-def _link(runs: Sequence[Run], band: int, lo: int, hi: int, edges: _Edges) -> None:
+def _link(runs: Sequence[Run | Held], band: int, lo: int, hi: int, edges: _Edges) -> None:
     """Stars of buckets [lo, hi) of a band. A bucket too large for memory has few keys: they are found in a first pass."""
     parts = _chunks(runs, band, lo, hi)
     first, second = next(parts, None), next(parts, None)
@@ -130,9 +131,9 @@ def _link(runs: Sequence[Run], band: int, lo: int, hi: int, edges: _Edges) -> No
         edges.add(np.stack([part[linked, 1], centre[linked]], axis=1))
 
 
-def _chunks(runs: Sequence[Run], band: int, lo: int, hi: int) -> Iterator[np.ndarray]:
-    for held in chunks(runs, band, lo, hi, 2 * _SLICE_RECORDS):
-        yield np.concatenate([records for _, records in held])
+def _chunks(runs: Sequence[Run | Held], band: int, lo: int, hi: int) -> Iterator[np.ndarray]:
+    for part in chunks(runs, band, lo, hi, 2 * _SLICE_RECORDS):
+        yield np.concatenate([records for _, records in part])
 
 
 class _Edges:

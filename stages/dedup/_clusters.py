@@ -125,7 +125,7 @@ def hold_elections(task: PhaseTask, *, election: Election, verification: Verific
             if int(counts[a:b].sum()) > limit:
                 _large.hold(runs, lo + a, limit, election, exact, out, load)
                 continue
-            members = load(_read(runs, lo + a, lo + b)).ordered()
+            members = load(_read(runs, lo + a, lo + b).ordered())
             for piece in _whole_clusters(members, size.rows(_SLICE_BYTES)):
                 out.small(piece, election, exact)
     out.close()

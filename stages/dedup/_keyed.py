@@ -27,7 +27,7 @@ import xxhash
 from corpusflow import Exchange, Phase, PhaseInputs, PhaseTask, Resources, param
 from stages.dedup import _shards, _verdicts
 from stages.dedup._order import KeepOrder, epochs, parse_keep
-from stages.dedup._runs import Run, RunWriter, bucket_counts, chunks, slices
+from stages.dedup._runs import Held, Run, RunWriter, bucket_counts, chunks, held, slices
 from stages.kernels.buffers import text_buffers
 from stages.kernels.sortruns import find_keys, first_of_groups, partition_order, top_bits
 
@@ -165,24 +165,35 @@ def _groups(task: PhaseTask) -> None:
     lo, hi = _shards.range_of(task, task.index, _range_tasks(task))
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("runs")]
-        for a, b in slices(bucket_counts(runs, 0, lo, hi), _SLICE_RECORDS):
-            _group_slice(task, runs, lo + a, lo + b, verdicts)
+        near = held(runs, 0, lo, hi, 2 * _TASK_RECORDS)
+        for a, b in slices(bucket_counts(near, 0, lo, hi), _SLICE_RECORDS):
+            _group_slice(task, runs, near, lo + a, lo + b, verdicts)
     verdicts.flush()
 
 
-def _group_slice(task: PhaseTask, runs: Sequence[Run], lo: int, hi: int, verdicts: _verdicts.Verdicts) -> None:
-    """Group buckets [lo, hi). Usually they fit in memory; a bucket with a very common key is read twice instead."""
-    held: list[np.ndarray] = []
+def _group_slice(
+    task: PhaseTask,
+    runs: Sequence[Run],
+    near: Sequence[Run | Held],
+    lo: int,
+    hi: int,
+    verdicts: _verdicts.Verdicts,
+) -> None:
+    """Group buckets [lo, hi) of the runs (`near` are their records, where they are at hand).
+
+    Usually they fit in memory; a bucket with a very common key is read twice instead.
+    """
+    first: list[np.ndarray] = []
     elected: _Elected | None = None
-    for records, run, row in _chunks(runs, lo, hi):
+    for records, run, row in _chunks(near, lo, hi):
         found = _elect(records, np.ones(len(records), np.int64), run, row)
         elected = found if elected is None else elected.plus(found)
-        held = [records] if not held else [*held, records][:2]
+        first = [records] if not first else [*first, records][:2]
     if elected is None:
         return
     shared = elected.shared()
     names = _names(runs, lo, hi, shared)
-    again = held if len(held) == 1 else (records for records, _, _ in _chunks(runs, lo, hi))
+    again = first if len(first) == 1 else (records for records, _, _ in _chunks(near, lo, hi))
     for records in again:
         group = find_keys(shared.records, records)
         members = np.flatnonzero(group >= 0)
@@ -196,13 +207,13 @@ def _group_slice(task: PhaseTask, runs: Sequence[Run], lo: int, hi: int, verdict
         task.count("groups", int(kept.sum()))
 
 
-def _chunks(runs: Sequence[Run], lo: int, hi: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _chunks(runs: Sequence[Run | Held], lo: int, hi: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(records, run, row) of buckets [lo, hi), some runs at a time."""
-    for held in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
+    for part in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
         yield (
-            np.concatenate([records for _, records in held]),
-            np.concatenate([np.full(len(records), i, np.int32) for i, records in held]),
-            np.concatenate([np.arange(len(records), dtype=np.int32) for _, records in held]),
+            np.concatenate([records for _, records in part]),
+            np.concatenate([np.full(len(records), i, np.int32) for i, records in part]),
+            np.concatenate([np.arange(len(records), dtype=np.int32) for _, records in part]),
         )
 
 

@@ -21,7 +21,7 @@ from corpusflow import Exchange, Phase, PhaseInputs, PhaseTask, Resources, id_ha
 from stages.dedup import _shards, _verdicts
 from stages.dedup._keyed import salt
 from stages.dedup._outbox import Outbox
-from stages.dedup._runs import Run, bucket_counts, chunks, slices
+from stages.dedup._runs import Held, Run, bucket_counts, chunks, held, slices
 from stages.dedup.url import hosts
 from stages.kernels.buffers import text_buffers
 from stages.kernels.cut import SPANS, merged, spans_column
@@ -129,15 +129,16 @@ def _groups(task: PhaseTask, *, limit: int, keep_first: bool) -> None:
     lo, hi = task.index * buckets // tasks, (task.index + 1) * buckets // tasks
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("runs")]
-        for a, b in slices(bucket_counts(runs, 0, lo, hi), _SLICE_RECORDS):
-            for records in _repeats(runs, lo + a, lo + b, limit, keep_first):
+        near = held(runs, 0, lo, hi, 2 * _TASK_RECORDS)
+        for a, b in slices(bucket_counts(near, 0, lo, hi), _SLICE_RECORDS):
+            for records in _repeats(near, lo + a, lo + b, limit, keep_first):
                 task.count("cut", len(records))
                 columns = pa.RecordBatch.from_arrays([pa.array(np.ascontiguousarray(records[:, 3]))], schema=_VERDICT)
                 verdicts.add(records[:, 2], columns)
     verdicts.flush()
 
 
-def _repeats(runs: Sequence[Run], lo: int, hi: int, limit: int, keep_first: bool) -> Iterator[np.ndarray]:
+def _repeats(runs: Sequence[Run | Held], lo: int, hi: int, limit: int, keep_first: bool) -> Iterator[np.ndarray]:
     """Records of buckets [lo, hi) to be cut. A bucket with a piece too common to hold is read twice."""
     pieces = _pieces(runs, lo, hi)
     first, second = next(pieces, None), next(pieces, None)
@@ -163,9 +164,9 @@ def _repeats(runs: Sequence[Run], lo: int, hi: int, limit: int, keep_first: bool
         yield records[cut]
 
 
-def _pieces(runs: Sequence[Run], lo: int, hi: int) -> Iterator[np.ndarray]:
-    for held in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
-        yield np.concatenate([records for _, records in held])
+def _pieces(runs: Sequence[Run | Held], lo: int, hi: int) -> Iterator[np.ndarray]:
+    for part in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
+        yield np.concatenate([records for _, records in part])
 
 
 def _summary(records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

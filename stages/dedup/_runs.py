@@ -1,11 +1,11 @@
 """Run files: what one task of a shuffle writes for all tasks of the next phase, each of which reads one slice of it.
 
 A run holds segments. A segment is fixed-width records (rows of uint64 words) partitioned into buckets, an optional batch of
-further columns in the same row order, and an index of both. A reader that wants buckets [lo, hi) makes three small
-ranged reads and one large one, so M writers and R readers need M files, not M x R. Layout, all little-endian::
+further columns in the same row order, and an index of both. A reader that wants buckets [lo, hi) makes two small ranged
+reads and one large one, so M writers and R readers need M files, not M x R. Layout, all little-endian::
 
     per segment:  records | per bucket: Arrow IPC stream (zstd) of the other columns
-    per segment:  index: int64 (buckets + 1, 2) record and byte offsets | uint64 (buckets, 2) xxh3-64 of each
+    per segment:  index: int64 (buckets + 1, 4): where records and columns of the bucket start, xxh3-64 of each
     directory:    int64 (segments, 6): words, buckets, records, where records start, where columns start, where the index is
     trailer:      int64 segments | uint64 xxh3-64 of the directory | 8 bytes magic
 
@@ -27,6 +27,8 @@ from corpusflow import CorruptShardError, Part, PhaseInputs
 _MAGIC: Final = b"CFRUN\x00\x00\x01"
 _TRAILER: Final = 24
 _DIRECTORY_ROW: Final = 48
+_INDEX_ROW: Final = 32
+_TAIL: Final = 4096
 _IPC: Final = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
@@ -40,7 +42,7 @@ class RunWriter:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._at = 0
-        self._indexes: list[tuple[np.ndarray, np.ndarray]] = []
+        self._indexes: list[np.ndarray] = []
         self._directory: list[list[int]] = []
 
     def add(self, records: np.ndarray, offsets: np.ndarray, columns: pa.RecordBatch | None = None) -> None:
@@ -52,9 +54,9 @@ class RunWriter:
             columns: further columns of the same n rows, or None.
         """
         buckets = len(offsets) - 1
-        places = np.zeros((buckets + 1, 2), np.int64)
-        sums = np.zeros((buckets, 2), np.uint64)
-        places[:, 0] = offsets
+        index = np.zeros((buckets + 1, 4), np.int64)
+        sums = index.view(np.uint64)[:, 2:]
+        index[:, 0] = offsets
         entry = [records.shape[1], buckets, len(records), self._at, 0, 0]
         records = np.ascontiguousarray(records)
         self._write(records.data.cast("B") if records.size else b"")
@@ -67,16 +69,15 @@ class RunWriter:
                 blob = _encode(columns.slice(int(offsets[b]), int(offsets[b + 1] - offsets[b])))
                 sums[b, 1] = xxhash.xxh3_64_intdigest(blob)
                 self._write(blob)
-            places[b + 1, 1] = self._at - entry[4]
-        self._indexes.append((places, sums))
+            index[b + 1, 1] = self._at - entry[4]
+        self._indexes.append(index)
         self._directory.append(entry)
 
     def close(self) -> None:
         """Write the index; nothing can be added afterwards."""
-        for entry, (places, sums) in zip(self._directory, self._indexes, strict=True):
+        for entry, index in zip(self._directory, self._indexes, strict=True):
             entry[5] = self._at
-            self._write(places.tobytes())
-            self._write(sums.tobytes())
+            self._write(index.tobytes())
         directory = np.array(self._directory, np.int64).tobytes()
         self._write(directory)
         checksum = np.uint64(xxhash.xxh3_64_intdigest(directory))
@@ -103,13 +104,18 @@ class Run:
 
     def __init__(self, inputs: PhaseInputs, part: Part) -> None:
         self._name = part.path
+        self._last: tuple[tuple[int, int, int], np.ndarray] | None = None
         self._stream = inputs.open(part)
-        trailer = self._read(part.size - _TRAILER, _TRAILER) if part.size >= _TRAILER else b""
+        # most directories lie in the last 4 kB: one read
+        tail = self._read(max(0, part.size - _TAIL), min(part.size, _TAIL))
+        trailer = tail[-_TRAILER:]
         if trailer[16:] != _MAGIC:
             raise CorruptShardError(f"{part.path} is not a run file, or its end is missing")
         segments = int(np.frombuffer(trailer, np.int64, 1)[0])
         length = segments * _DIRECTORY_ROW
-        directory = self._read(part.size - _TRAILER - length, length)
+        if length + _TRAILER > len(tail):
+            tail = self._read(part.size - _TRAILER - length, length + _TRAILER)
+        directory = tail[len(tail) - _TRAILER - length : len(tail) - _TRAILER]
         self._verify(directory, int(np.frombuffer(trailer, np.uint64, 1, 8)[0]), "its directory")
         self._directory = np.frombuffer(directory, np.int64).reshape(segments, 6)
 
@@ -125,27 +131,22 @@ class Run:
 
     def offsets(self, segment: int, lo: int, hi: int) -> np.ndarray:
         """Where records of buckets lo … hi start: int64 array of shape (hi - lo + 1,)."""
-        return self._places(segment, lo, hi)[:, 0]
+        return self._index(segment, lo, hi)[:, 0]
 
     def records(self, segment: int, lo: int, hi: int) -> np.ndarray:
         """Records of buckets [lo, hi): uint64 array of shape (n, words), not writable."""
-        words, _, _, start, _, _ = (int(v) for v in self._directory[segment])
-        offsets = self._places(segment, lo, hi)[:, 0]
-        width = words * 8
-        data = self._read(start + int(offsets[0]) * width, int(offsets[-1] - offsets[0]) * width)
-        sums = self._sums(segment, lo, hi)[:, 0]
-        view = memoryview(data)
-        for i in range(hi - lo):
-            piece = view[int(offsets[i] - offsets[0]) * width : int(offsets[i + 1] - offsets[0]) * width]
-            if len(piece):
-                self._verify(piece, int(sums[i]), f"bucket {lo + i}")
-        return np.frombuffer(data, np.uint64).reshape(-1, words)
+        return self._records(segment, lo, self._index(segment, lo, hi))
+
+    def hold(self, segment: int, lo: int, hi: int) -> Held:
+        """Buckets [lo, hi) in memory, for readers that take them slice by slice."""
+        index = self._index(segment, lo, hi)
+        return Held(self._records(segment, lo, index), index[:, 0] - index[0, 0], lo)
 
     def columns(self, segment: int, lo: int, hi: int) -> pa.Table | None:
         """The other columns of buckets [lo, hi), rows as in `records`; None if these buckets are empty."""
         base = int(self._directory[segment, 4])
-        places = self._places(segment, lo, hi)[:, 1]
-        sums = self._sums(segment, lo, hi)[:, 1]
+        index = self._index(segment, lo, hi)
+        places, sums = index[:, 1], index.view(np.uint64)[:, 3]
         data = memoryview(self._read(base + int(places[0]), int(places[-1] - places[0])))
         batches = []
         for i in range(hi - lo):
@@ -155,13 +156,24 @@ class Run:
                 batches.extend(pa.ipc.open_stream(pa.py_buffer(blob)))
         return pa.Table.from_batches(batches) if batches else None
 
-    def _places(self, segment: int, lo: int, hi: int) -> np.ndarray:
-        at = int(self._directory[segment, 5]) + lo * 16
-        return np.frombuffer(self._read(at, (hi - lo + 1) * 16), np.int64).reshape(-1, 2)
+    def _records(self, segment: int, lo: int, index: np.ndarray) -> np.ndarray:
+        words, start = int(self._directory[segment, 0]), int(self._directory[segment, 3])
+        width = words * 8
+        offsets, sums = index[:, 0], index.view(np.uint64)[:, 2]
+        data = self._read(start + int(offsets[0]) * width, int(offsets[-1] - offsets[0]) * width)
+        view = memoryview(data)
+        for i in range(len(index) - 1):
+            piece = view[int(offsets[i] - offsets[0]) * width : int(offsets[i + 1] - offsets[0]) * width]
+            if len(piece):
+                self._verify(piece, int(sums[i]), f"bucket {lo + i}")
+        return np.frombuffer(data, np.uint64).reshape(-1, words)
 
-    def _sums(self, segment: int, lo: int, hi: int) -> np.ndarray:
-        at = int(self._directory[segment, 5]) + (int(self._directory[segment, 1]) + 1) * 16 + lo * 16
-        return np.frombuffer(self._read(at, (hi - lo) * 16), np.uint64).reshape(-1, 2)
+    def _index(self, segment: int, lo: int, hi: int) -> np.ndarray:
+        if self._last is None or self._last[0] != (segment, lo, hi):
+            at = int(self._directory[segment, 5]) + lo * _INDEX_ROW
+            index = np.frombuffer(self._read(at, (hi - lo + 1) * _INDEX_ROW), np.int64).reshape(-1, 4)
+            self._last = ((segment, lo, hi), index)
+        return self._last[1]
 
     def _read(self, start: int, length: int) -> bytes:
         self._stream.seek(start)
@@ -173,6 +185,30 @@ class Run:
     def _verify(self, data: bytes | memoryview, expected: int, what: str) -> None:
         if xxhash.xxh3_64_intdigest(data) != expected:
             raise CorruptShardError(f"{self._name}: checksum of {what} does not match", hint="corpusflow repair")
+
+
+class Held:
+    """Buckets [first, …) of one segment in memory; reads like a Run, whatever the segment asked for."""
+
+    def __init__(self, records: np.ndarray, offsets: np.ndarray, first: int) -> None:
+        self._records = records
+        self._offsets = offsets
+        self._first = first
+
+    def offsets(self, _: int, lo: int, hi: int) -> np.ndarray:
+        """As `Run.offsets`."""
+        return self._offsets[lo - self._first : hi - self._first + 1]
+
+    def records(self, _: int, lo: int, hi: int) -> np.ndarray:
+        """As `Run.records`."""
+        return self._records[self._offsets[lo - self._first] : self._offsets[hi - self._first]]
+
+
+def held(runs: Sequence[Run], segment: int, lo: int, hi: int, limit: int) -> Sequence[Run | Held]:
+    """The runs, buckets [lo, hi) of them in memory if they are at most `limit` records: a large read each and no small ones."""
+    if int(bucket_counts(runs, segment, lo, hi).sum()) > limit:
+        return runs
+    return [run.hold(segment, lo, hi) for run in runs]
 
 
 def slices(counts: np.ndarray, limit: int) -> list[tuple[int, int]]:
@@ -195,7 +231,7 @@ def slices(counts: np.ndarray, limit: int) -> list[tuple[int, int]]:
     return out
 
 
-def bucket_counts(runs: Sequence[Run], segment: int, lo: int, hi: int) -> np.ndarray:
+def bucket_counts(runs: Sequence[Run | Held], segment: int, lo: int, hi: int) -> np.ndarray:
     """Records of all runs per bucket in [lo, hi): int64 array."""
     total = np.zeros(hi - lo, np.int64)
     for run in runs:
@@ -203,7 +239,9 @@ def bucket_counts(runs: Sequence[Run], segment: int, lo: int, hi: int) -> np.nda
     return total
 
 
-def chunks(runs: Sequence[Run], segment: int, lo: int, hi: int, limit: int) -> Iterator[list[tuple[int, np.ndarray]]]:
+def chunks(
+    runs: Sequence[Run | Held], segment: int, lo: int, hi: int, limit: int
+) -> Iterator[list[tuple[int, np.ndarray]]]:
     """(position of the run, records) of buckets [lo, hi), as many runs at a time as have `limit` records or one has more.
 
     Buckets that fit come in one chunk; more than one means that a key is too common to be held at once.

@@ -18,7 +18,7 @@ import numpy as np
 
 from corpusflow import Phase, PhaseInputs, PhaseTask, StageError
 from stages.dedup import _shards
-from stages.dedup._runs import Run, RunWriter, bucket_counts, chunks, slices
+from stages.dedup._runs import Held, Run, RunWriter, bucket_counts, chunks, held, slices
 from stages.kernels.sortruns import partition_order, smallest_per_key, starts_of, top_bits
 
 ROUNDS: Final = 20
@@ -153,15 +153,16 @@ def _neighbourhoods(task: PhaseTask, phase: str) -> Iterator[tuple[np.ndarray, n
                 yield nodes, centres, piece, np.repeat(np.arange(len(nodes)), np.diff([*start, len(piece)]))
 
 
-def _ranges(task: PhaseTask, phase: str, stack: ExitStack) -> Iterator[tuple[list[Run], int, int]]:
+def _ranges(task: PhaseTask, phase: str, stack: ExitStack) -> Iterator[tuple[Sequence[Run | Held], int, int]]:
     """The runs of a phase, and buckets [lo, hi) of this task a slice at a time."""
     lo, hi = _shards.range_of(task, task.index, _range_tasks(task, phase))
     runs = [stack.enter_context(Run(task, part)) for part in task.parts(phase)]
-    for a, b in slices(bucket_counts(runs, 0, lo, hi), _SLICE_RECORDS):
-        yield runs, lo + a, lo + b
+    near = held(runs, 0, lo, hi, 2 * _TASK_RECORDS)
+    for a, b in slices(bucket_counts(near, 0, lo, hi), _SLICE_RECORDS):
+        yield near, lo + a, lo + b
 
 
-def _smallest(runs: Sequence[Run], lo: int, hi: int) -> tuple[np.ndarray, np.ndarray | None]:
+def _smallest(runs: Sequence[Run | Held], lo: int, hi: int) -> tuple[np.ndarray, np.ndarray | None]:
     """(node, smallest neighbour) of buckets [lo, hi), ascending; and all their pairs, if they fit in memory."""
     smallest = np.zeros((0, 2), np.uint64)
     seen = 0
@@ -173,9 +174,9 @@ def _smallest(runs: Sequence[Run], lo: int, hi: int) -> tuple[np.ndarray, np.nda
     return smallest, only if seen else np.zeros((0, 2), np.uint64)
 
 
-def _pieces(runs: Sequence[Run], lo: int, hi: int) -> Iterator[np.ndarray]:
-    for held in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
-        yield _distinct(np.concatenate([records for _, records in held]))
+def _pieces(runs: Sequence[Run | Held], lo: int, hi: int) -> Iterator[np.ndarray]:
+    for part in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
+        yield _distinct(np.concatenate([records for _, records in part]))
 
 
 def _distinct(pairs: np.ndarray) -> np.ndarray:

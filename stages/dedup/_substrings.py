@@ -23,7 +23,7 @@ from stages.dedup import _chains, _shards
 from stages.dedup._chains import Span, pack, unpack
 from stages.dedup._keyed import salt
 from stages.dedup._outbox import Outbox, inbox
-from stages.dedup._runs import Run, bucket_counts, chunks, slices
+from stages.dedup._runs import Held, Run, bucket_counts, chunks, held, slices
 from stages.kernels.buffers import text_buffers
 from stages.kernels.cut import SPANS, merged, spans_column
 from stages.kernels.sortruns import repeated
@@ -136,13 +136,14 @@ def _matches(task: PhaseTask) -> None:
     lo, hi = task.index * buckets // tasks, (task.index + 1) * buckets // tasks
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("seeds")]
-        for a, b in slices(bucket_counts(runs, 0, lo, hi), _SLICE_RECORDS):
-            for found in _matches_of(runs, lo + a, lo + b):
+        near = held(runs, 0, lo, hi, 2 * _TASK_RECORDS)
+        for a, b in slices(bucket_counts(near, 0, lo, hi), _SLICE_RECORDS):
+            for found in _matches_of(near, lo + a, lo + b):
                 out.add_documents(found, found[:, 0], MOST)
     out.close()
 
 
-def _matches_of(runs: Sequence[Run], lo: int, hi: int) -> Iterator[np.ndarray]:
+def _matches_of(runs: Sequence[Run | Held], lo: int, hi: int) -> Iterator[np.ndarray]:
     """Matches of buckets [lo, hi). A bucket with a seed too common to hold is read twice."""
     pieces = _pieces(runs, lo, hi)
     first, second = next(pieces, None), next(pieces, None)
@@ -159,9 +160,9 @@ def _matches_of(runs: Sequence[Run], lo: int, hi: int) -> Iterator[np.ndarray]:
         yield _chains.matches(piece, places, PLACES)
 
 
-def _pieces(runs: Sequence[Run], lo: int, hi: int) -> Iterator[np.ndarray]:
-    for held in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
-        yield np.concatenate([records for _, records in held])
+def _pieces(runs: Sequence[Run | Held], lo: int, hi: int) -> Iterator[np.ndarray]:
+    for part in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
+        yield np.concatenate([records for _, records in part])
 
 
 def _chain(task: PhaseTask) -> None:
