@@ -2,8 +2,8 @@
 
 Two phases. "sort": each task reads one shard's survivors and writes them ordered by the seeded 128-bit hash of their id, one
 run per split. "write": each task makes one output file, which covers an equal range of the hash, from the row groups of all
-runs that hold that range. So the order depends on ids and the seed alone; memory is bounded by one shard in the first phase
-and by one output file in the second; and no phase makes (shards x files) objects.
+runs that hold that range, slice by slice of it. So the order depends on ids and the seed alone; memory is bounded by one shard
+in the first phase and by one slice in the second; and no phase makes (shards x files) objects.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class OutputFile:
     split: str
     index: int
     count: int
+    size: int  # about
 
     @property
     def stem(self) -> str:
         """`train-00000-of-00004`."""
         return f"{self.split}-{self.index:05d}-of-{self.count:05d}"
 
-    @property
-    def first(self) -> int:
-        return self.index * _HASHES // self.count
-
-    @property
-    def last(self) -> int:
-        return (self.index + 1) * _HASHES // self.count
+    def ranges(self, slice_size: int) -> Iterator[tuple[int, int]]:
+        """Ranges of hashes [first, last), in order, that together are the file's and hold about `slice_size` each."""
+        first, last = self.index * _HASHES // self.count, (self.index + 1) * _HASHES // self.count
+        slices = max(1, math.ceil(self.size / slice_size))
+        for i in range(slices):
+            yield first + i * (last - first) // slices, first + (i + 1) * (last - first) // slices
 
 
 def write_runs(task: PhaseTask, columns: Sequence[str], measure: Measure, validation: float, target: int) -> None:
@@ -71,7 +71,8 @@ def write_runs(task: PhaseTask, columns: Sequence[str], measure: Measure, valida
         columns: what the output needs, `id` among them.
         measure: size of each row of a batch (tokens, bytes), int64 array; rows of size 0 are left out and counted.
         validation: share of documents in the second split.
-        target: size of one output file; row groups are cut so that an output file needs about one of each run.
+        target: size of what is read at once (a slice, or a file if that is smaller); row groups are cut so that this needs
+            about one of each run.
     """
     batches = list(task.survivors(task.shards[task.index], columns))
     note: dict[str, tuple[int, int]] = {}
@@ -81,13 +82,13 @@ def write_runs(task: PhaseTask, columns: Sequence[str], measure: Measure, valida
         task.count("empty_documents", int((size == 0).sum()))
         keys = id_hashes(table.column("id"), task.seed)
         splits = split_of(table.column("id"), validation)
-        files = max(1, math.ceil(int(size.sum()) * len(task.shards) / target))
+        slices = max(1, math.ceil(int(size.sum()) * len(task.shards) / target))
         for i, split in enumerate(SPLITS):
             rows = np.flatnonzero((splits == i) & (size > 0))
             if not len(rows):
                 continue
             order = rows[np.lexsort((keys[rows, 1], keys[rows, 0]))]
-            _write_run(task, split, table, keys, order, max(64, min(65_536, len(rows) // files)))
+            _write_run(task, split, table, keys, order, max(64, min(65_536, len(rows) // slices)))
             note[split] = (len(rows), int(size[rows].sum()))
     task.note(**note)
 
@@ -109,47 +110,51 @@ def output_files(inputs: PhaseInputs, target: int) -> list[OutputFile]:
     for split in SPLITS:
         noted = [info[split] for info in inputs.info(SORT).values() if split in info]
         if noted:
-            count = max(1, math.ceil(sum(size for _, size in noted) / target))
-            files += [OutputFile(split, k, count) for k in range(count)]
+            total = sum(size for _, size in noted)
+            count = max(1, math.ceil(total / target))
+            files += [OutputFile(split, k, count, total // count) for k in range(count)]
     return files
 
 
-def ordered(task: PhaseTask, output: OutputFile) -> Iterator[pa.RecordBatch]:
+def ordered(task: PhaseTask, output: OutputFile, slice_size: int) -> Iterator[pa.RecordBatch]:
     """The rows of an output file in order, in batches; columns as the runs have them, without the keys."""
-    pieces = [
-        p for part in task.parts(SORT) if part.name == f"{output.split}.parquet" for p in _range(task, part, output)
-    ]
-    if not pieces:
-        return
-    # take() joins a column's chunks at every call, so they are joined once here
-    table = pa.concat_tables(pieces).combine_chunks()
-    del pieces
-    high, low = (table.column(k).to_numpy() for k in _KEYS)
-    order = np.lexsort((low, high))
-    payload = table.drop_columns(list(_KEYS))
-    for start in range(0, len(order), _BLOCK_ROWS):
-        yield from payload.take(pa.array(order[start : start + _BLOCK_ROWS])).to_batches()
+    for first, last in output.ranges(slice_size):
+        pieces = [
+            p
+            for part in task.parts(SORT)
+            if part.name == f"{output.split}.parquet"
+            for p in _range(task, part, first, last)
+        ]
+        if not pieces:
+            continue
+        # take() joins a column's chunks at every call, so they are joined once here
+        table = pa.concat_tables(pieces).combine_chunks()
+        del pieces
+        high, low = (table.column(k).to_numpy() for k in _KEYS)
+        order = np.lexsort((low, high))
+        payload = table.drop_columns(list(_KEYS))
+        for start in range(0, len(order), _BLOCK_ROWS):
+            yield from payload.take(pa.array(order[start : start + _BLOCK_ROWS])).to_batches()
 
 
-def _range(task: PhaseTask, part: Part, output: OutputFile) -> Iterator[pa.Table]:
-    """The rows of a run whose hash lies in the file's range."""
+def _range(task: PhaseTask, part: Part, first: int, last: int) -> Iterator[pa.Table]:
+    """The rows of a run whose hash lies in [first, last)."""
     with task.open(part) as stream:
         metadata = pq.read_metadata(stream)
-    groups = [
-        g for g in range(metadata.num_row_groups) if _overlaps(metadata.row_group(g).column(0).statistics, output)
-    ]
-    for g in groups:
+    for g in range(metadata.num_row_groups):
+        if not _overlaps(metadata.row_group(g).column(0).statistics, first, last):
+            continue
         table = task.read_parquet(part, row_groups=[g])
         high = table.column(_KEYS[0]).to_numpy()
         # runs are sorted, so the range is a slice
-        first = int(np.searchsorted(high, np.uint64(output.first), "left"))
-        last = len(high) if output.last >= _HASHES else int(np.searchsorted(high, np.uint64(output.last), "left"))
-        if last > first:
-            yield table.slice(first, last - first)
+        start = int(np.searchsorted(high, np.uint64(first), "left"))
+        end = len(high) if last >= _HASHES else int(np.searchsorted(high, np.uint64(last), "left"))
+        if end > start:
+            yield table.slice(start, end - start)
 
 
-def _overlaps(statistics: pq.Statistics | None, output: OutputFile) -> bool:
-    """Whether a row group may hold hashes of the file's range; without statistics it may."""
+def _overlaps(statistics: pq.Statistics | None, first: int, last: int) -> bool:
+    """Whether a row group may hold hashes of [first, last); without statistics it may."""
     if statistics is None or not statistics.has_min_max:
         return True
-    return bool(statistics.max >= output.first and statistics.min < output.last)
+    return bool(statistics.max >= first and statistics.min < last)

@@ -19,6 +19,8 @@ from ._publish import published
 from ._shuffle import SORT, SPLITS, WRITE, ordered, output_files, split_of, write_runs
 from ._verify import TOKENS, check_files, find_tokens, follow
 
+#: Tokens that are put in order at once: 32 MB of uint32, three times over while they are.
+_SLICE_TOKENS: Final = 1 << 23
 _DOCUMENTS: Final = pa.schema([("id", pa.string()), ("offset", pa.int64()), ("length", pa.int32())])
 
 
@@ -114,14 +116,14 @@ class TokenSink(Sink):
         return find_tokens(inputs, WRITE, document_id)
 
     def _sort(self, task: PhaseTask) -> None:
-        write_runs(task, ("id", TOKENS), lengths_of, self.validation, self.file_tokens)
+        write_runs(task, ("id", TOKENS), lengths_of, self.validation, min(self.file_tokens, _SLICE_TOKENS))
 
     def _file_count(self, inputs: PhaseInputs) -> int:
         return len(output_files(inputs, self.file_tokens))
 
     def _write_ordered(self, task: PhaseTask) -> None:
         output = output_files(task, self.file_tokens)[task.index]
-        self._write(task, output.split, (piece_of(b) for b in ordered(task, output)))
+        self._write(task, output.split, (piece_of(b) for b in ordered(task, output, _SLICE_TOKENS)))
 
     def _write_as_read(self, task: PhaseTask) -> None:
         for i, split in enumerate(SPLITS):

@@ -22,6 +22,8 @@ from ._row_groups import RowGroupWriter
 from ._shuffle import SORT, SPLITS, WRITE, ordered, output_files, split_of, write_runs
 
 _COUNT: Final = "count"
+#: Bytes of documents that are put in order at once.
+_SLICE_BYTES: Final = 64 << 20
 #: What a row is reckoned at besides its strings, so that documents without text still fill files.
 _ROW_BYTES: Final = 64
 
@@ -92,14 +94,14 @@ class Parquet(Sink):
                         yield {"file": f"{stem}.parquet", "row": int(row)}
 
     def _sort(self, task: PhaseTask) -> None:
-        write_runs(task, self._columns(task), row_bytes, self.validation, self.file_bytes)
+        write_runs(task, self._columns(task), row_bytes, self.validation, min(self.file_bytes, _SLICE_BYTES))
 
     def _file_count(self, inputs: PhaseInputs) -> int:
         return len(output_files(inputs, self.file_bytes))
 
     def _write_ordered(self, task: PhaseTask) -> None:
         output = output_files(task, self.file_bytes)[task.index]
-        self._write(task, output.split, ordered(task, output))
+        self._write(task, output.split, ordered(task, output, _SLICE_BYTES))
 
     def _count(self, task: PhaseTask) -> None:
         """Bytes of one shard, so that small shards can share a file."""

@@ -25,6 +25,7 @@ from stages.kernels.token_tables import byte_trie, hash_table, joined_pairs
 from ._spm_model import BPE, BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN, UNUSED, USER_DEFINED, SpmModel
 
 _START_BYTES: Final = 1 << 20
+_KEPT_SYMBOLS: Final = 1 << 22
 UNIGRAM_VERSIONS: Final = ("0.2.3",)
 
 
@@ -224,6 +225,8 @@ class KernelEncoder:
                     state,
                 )
                 if status == spm_bpe.DONE:
+                    if len(self._scratch.starts) > _KEPT_SYMBOLS:  # one huge document must not hold memory for good
+                        self._scratch = self._room(_START_BYTES, 4096)
                     return ends, out[: state[spm_bpe.WRITTEN]]
                 if status == spm_bpe.GROW_OUT:
                     out = np.concatenate(

@@ -169,6 +169,15 @@ def test_ranged_reads_touch_only_what_they_need(run_sink: Callable[..., Any]) ->
     assert run.ranges_read <= 4 * files * 2.5
 
 
+def test_a_file_is_put_in_order_slice_by_slice(run_sink: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    table = documents(3_000)
+    whole = run_sink(Megatron(file_tokens=50_000), cut(table, 3))
+    monkeypatch.setattr("stages.export._tokens._SLICE_TOKENS", 4_000)
+    sliced = run_sink(Megatron(file_tokens=50_000), cut(table, 3))
+    assert sliced.published == whole.published
+    assert sliced.ranges_read > 5 * whole.ranges_read / 2
+
+
 def test_nothing_left_writes_nothing(run_sink: Callable[..., Any]) -> None:
     empty = documents(0)
     for shuffle in (True, False):
