@@ -275,6 +275,10 @@ class NarrowView:
                 self._columns[name] = column
         self._rows = self._columns[ROW].to_numpy(zero_copy_only=False)
 
+    def prefetch(self, names: Sequence[str]) -> None:
+        """Read columns that will be asked for, in one go."""
+        self._load(names)
+
     def take(self, name: str, rows: np.ndarray) -> pa.Array:
         """The column at `rows` (int32 array of base rows), null where not measured."""
         self._load([name])

@@ -172,21 +172,55 @@ def evaluate(rules: Sequence[Rule], columns: Mapping[str, pa.Array], rows: int) 
     first = np.full(rows, -1, np.int16)
     fails = np.zeros((len(rules), rows), np.bool_)
     inapplicable = np.zeros(len(rules), np.int64)
+    signals = _Signals(columns)
     for i, rule in enumerate(rules):
-        passed, applicable = _hold(rule, columns, rows)
+        passed, applicable = _hold(rule, signals, rows)
         fails[i] = applicable & ~passed
         inapplicable[i] = rows - int(applicable.sum())
         first[(first < 0) & fails[i]] = i
     return Verdict(first, fails, inapplicable)
 
 
-def _hold(rule: Rule, columns: Mapping[str, pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray]:
+class _Signals:
+    """Columns as numpy has them, each converted once though many rules look at it."""
+
+    def __init__(self, columns: Mapping[str, pa.Array]) -> None:
+        self._columns = columns
+        self._numbers: dict[str, np.ndarray] = {}
+        self._valid: dict[str, np.ndarray] = {}
+        self._keys: dict[str, tuple[list[Any], np.ndarray]] = {}
+
+    def column(self, name: str) -> pa.Array:
+        """As Arrow has it."""
+        return self._columns[name]
+
+    def numbers(self, name: str) -> np.ndarray:
+        """See `numbers`."""
+        if name not in self._numbers:
+            self._numbers[name] = numbers(self._columns[name])
+        return self._numbers[name]
+
+    def valid(self, name: str) -> np.ndarray:
+        """Where it is not null; bool array of the caller's own."""
+        if name not in self._valid:
+            self._valid[name] = ~_numpy(self._columns[name].is_null())
+        return self._valid[name].copy()
+
+    def keys(self, name: str) -> tuple[list[Any], np.ndarray]:
+        """(distinct values, for each row which of them, their number where it is null)."""
+        if name not in self._keys:
+            encoded = self._columns[name].dictionary_encode()
+            values = encoded.dictionary.to_pylist()
+            self._keys[name] = values, _numpy(encoded.indices.fill_null(len(values)))
+        return self._keys[name]
+
+
+def _hold(rule: Rule, signals: _Signals, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """(passed, applicable), bool arrays of shape (rows,)."""
-    column = columns[rule.column]
+    column = signals.column(rule.column)
+    applicable = signals.valid(rule.column)
     if rule.op in ("is null", "not null"):
-        null = _numpy(column.is_null())
-        return (null if rule.op == "is null" else ~null), np.ones(rows, np.bool_)
-    applicable = ~_numpy(column.is_null())
+        return (~applicable if rule.op == "is null" else applicable), np.ones(rows, np.bool_)
     if rule.op in ("in", "not in"):
         member = _numpy(pc.is_in(column, value_set=pa.array(rule.value, column.type)))
         if rule.op == "not in":
@@ -195,27 +229,25 @@ def _hold(rule: Rule, columns: Mapping[str, pa.Array], rows: int) -> tuple[np.nd
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         compared = pc.call_function({"==": "equal", "!=": "not_equal"}[rule.op], [column, pa.scalar(rule.value)])
         return _numpy(compared.fill_null(False)), applicable
-    signal = numbers(column)
+    signal = signals.numbers(rule.column)
     if rule.per is not None:
-        denominator = numbers(columns[rule.per])
+        denominator = signals.numbers(rule.per)
         applicable &= denominator > 0
         signal = np.divide(signal, denominator, out=np.zeros(rows), where=denominator > 0)
     threshold: Any = rule.value
     if rule.by is not None:
-        threshold, known = _table(rule, columns[rule.by], rows)
+        threshold, known = _table(rule, *signals.keys(rule.by))
         applicable &= known
     return _COMPARE[rule.op](signal, threshold), applicable
 
 
-def _table(rule: Rule, keys: pa.Array, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds picked from the rule's table by `keys`, and where there is one; shapes (rows,)."""
+def _table(rule: Rule, keys: Sequence[Any], index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Thresholds picked from the rule's table by `keys[index]`, and where there is one; shapes (rows,)."""
     if not isinstance(rule.value, Mapping):
         raise ConfigError(f"rule {rule.reason}: by={rule.by!r} needs a table of values, got {rule.value!r}")
-    encoded = keys.dictionary_encode()
-    picked = [rule.value.get(str(k), rule.value.get(OTHERWISE)) for k in encoded.dictionary.to_pylist()]
+    picked = [rule.value.get(str(k), rule.value.get(OTHERWISE)) for k in keys]
     values = np.array([0.0 if p is None else float(p) for p in picked] + [0.0])
     known = np.array([p is not None for p in picked] + [False])
-    index = _numpy(encoded.indices.fill_null(len(picked)))
     return values[index], known[index]
 
 
@@ -247,7 +279,7 @@ def explain(rules: Iterable[Rule], row: Mapping[str, Any]) -> list[Finding]:
     findings = []
     for rule in rules:
         columns = {c: _single(rule, c, row.get(c)) for c in rule.columns()}
-        passed, applicable = _hold(rule, columns, 1)
+        passed, applicable = _hold(rule, _Signals(columns), 1)
         value, threshold = row.get(rule.column), rule.value
         if rule.per is not None:
             per = row.get(rule.per)

@@ -14,7 +14,6 @@ _POINTS: Final = 21
 #: Values kept per curve; beyond it every second one is left out, again and again.
 _MOST_VALUES: Final = 1 << 22
 _MOST_GROUPS: Final = 8
-_BLOCK: Final = 1 << 16
 
 
 class Curve:
@@ -130,15 +129,24 @@ class Overlap:
         place = np.full(len(known), -1, np.int64)
         place[rows] = np.arange(len(rows))
         active = [(rule, place[judged[fails]]) for rule, judged, fails in failing if fails.any()]
-        matrix = np.zeros((len(active), len(rows)), np.bool_)
-        for i, (_, at) in enumerate(active):
-            matrix[i, at[at >= 0]] = True
+        active = [(rule, at[at >= 0]) for rule, at in active]
+        counts = np.zeros(len(rows), np.int16)
+        for _, at in active:
+            counts[at] += 1
+        several = np.flatnonzero(counts > 1)  # few documents fail, fewer fail twice: the table is made of those alone
+        place = np.full(len(rows), -1, np.int64)
+        place[several] = np.arange(len(several))
+        matrix = np.zeros((len(active), len(several)), np.bool_)
+        for i, (rule, at) in enumerate(active):
+            alone = int((counts[at] == 1).sum())
+            self.only[rule] += alone
+            self.pairs[rule, rule] += alone
+            shared = place[at]
+            matrix[i, shared[shared >= 0]] = True
         rules = np.array([rule for rule, _ in active], np.int64)
-        for start in range(0, len(rows), _BLOCK):
-            block = matrix[:, start : start + _BLOCK]
-            counts = block.astype(np.float32)  # sums stay below 2**24, so they are exact
-            self.pairs[np.ix_(rules, rules)] += (counts @ counts.T).astype(np.int64)
-            self.only[rules] += block[:, block.sum(0) == 1].sum(1)
+        bits = np.packbits(matrix, axis=1)
+        for i, rule in enumerate(rules):
+            self.pairs[rule, rules] += np.bitwise_count(bits[i] & bits).sum(1, dtype=np.int64)
 
     def only_by_rule(self) -> list[int]:
         """Per rule, documents that no other drops."""

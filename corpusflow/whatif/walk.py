@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusflow.api import Run
+from corpusflow.checkpoint import NarrowView
 from corpusflow.explain import Place, excerpt
 from corpusflow.fingerprint import fingerprint
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
@@ -43,6 +44,11 @@ class Walks:
         last = nodes[-1].index + 1 if nodes else 0
         self.language = signal_providers(run.plan, last).get(LANGUAGE)
         self._names: dict[int, str] = {}
+        self.needed: dict[int, list[str]] = {}
+        both = [providers for n in nodes for providers in (n.providers, changed.get(n.index, n).providers)]
+        for column, index in sorted({item for providers in both for item in providers.items()}):
+            if run.plan.nodes[index].kind != "source":
+                self.needed.setdefault(index, []).append(column)
         self.movers: dict[str, _Movers] = {"lost": _Movers(samples), "gained": _Movers(samples)}
 
     def add(self, shard: Shard) -> None:
@@ -120,6 +126,7 @@ class _Walk:
         self.unmeasured = np.zeros(len(documents), np.bool_)
         self.failing: list[tuple[int, np.ndarray, np.ndarray]] = []  # (rule, rows judged, which of them fail)
         self._rows: dict[int, np.ndarray] = {}
+        self._read: set[int] = set()
 
     def rows_of(self, base: int) -> np.ndarray:
         """See `_rows_of`; kept."""
@@ -191,8 +198,16 @@ class _Walk:
         out = {}
         for column, index in providers.items():
             maker = self.plan.nodes[index]
-            out[column] = self.reader.view(maker).take(column, self.rows_of(maker.base)[rows])
+            out[column] = self._view(maker).take(column, self.rows_of(maker.base)[rows])
         return out
+
+    def _view(self, maker: Node) -> NarrowView:
+        """A node's columns, all that any rule will ask for read at once."""
+        view = self.reader.view(maker)
+        if maker.index not in self._read:
+            self._read.add(maker.index)
+            view.prefetch(self.walks.needed.get(maker.index, ()))
+        return view
 
     def _judge(self, node: Node, side: int, rows: np.ndarray, verdict: Verdict, rules: Sequence[Rule]) -> None:
         change = self.walks.by_node[node.index]
