@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 from corpusflow import ConfigError, param
 
 from ._byte_exact import byte_encoder, pairs_of_merges
+from ._guard import Guarded
 from ._patterns import _GPT2, SHAPES, Shape, characters, pattern
 from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
 from ._spm_exact import KernelEncoder, disagreement
@@ -89,13 +90,17 @@ class HuggingFace(TokenScore):
         tokenizer.no_truncation()
         tokenizer.no_padding()
         library = Library(lambda texts: [e.ids for e in tokenizer.encode_batch_fast(texts, add_special_tokens=False)])
-        return Opened(self._encoder(tokenizers, library), lambda ids: _decode(tokenizer, ids))
+        return Opened(self._encoder(tokenizers, tokenizer, library), lambda ids: _decode(tokenizer, ids))
 
-    def _encoder(self, tokenizers: Any, library: Library) -> Encoder:
+    def _encoder(self, tokenizers: Any, tokenizer: Any, library: Library) -> Encoder:
         description, _ = self._description()
         why = refusal(description)
         if why is None:
-            kernels = _kernels(tokenizers, description)
+            inner = _kernels(tokenizers, description)
+            found = _found_in_text(description)
+            normalize = tokenizer.normalizer.normalize_str if "NFC" in _normalizers(description) else None
+            guarded = found or normalize
+            kernels: Encoder = Guarded(inner, library, normalize, found) if guarded else inner
             probe = disagreement(kernels, library)
             if probe is None:
                 return kernels
@@ -142,21 +147,30 @@ def refusal(description: Mapping[str, Any]) -> str | None:
         return f"its model is {model.get('type')}, not byte-level BPE"
     if _shape(description) is None:
         return "its pre-tokenizer is not one the kernels follow"
-    if description.get("normalizer") is not None:
-        return "it normalises text"
+    if _normalizers(description) - {"NFC"}:
+        return "it normalises text to other than NFC"
     for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(key):
             return f"its model has {key}"
     if any(c not in model["vocab"] for c in byte_letters()):
         return "its vocabulary lacks some bytes"
-    plain = [t["content"] for t in description.get("added_tokens") or () if not t.get("special")]
-    if plain:
-        return f"added token {plain[0]!r} is not special, so that it is found in text"
     try:
         pairs_of_merges(_merges(model), model["vocab"])
     except (KeyError, ValueError):
         return "a merge is of tokens it does not have"
     return None
+
+
+def _normalizers(description: Mapping[str, Any]) -> set[str]:
+    """Types of the normalisers in force."""
+    stage = description.get("normalizer") or {"type": "Sequence", "normalizers": []}
+    steps = stage.get("normalizers", []) if stage.get("type") == "Sequence" else [stage]
+    return {str(step.get("type")) for step in steps}
+
+
+def _found_in_text(description: Mapping[str, Any]) -> list[str]:
+    """Added tokens that are not special: the library finds them in text."""
+    return [t["content"] for t in description.get("added_tokens") or () if not t.get("special")]
 
 
 def _merges(model: Mapping[str, Any]) -> list[tuple[str, str]]:
