@@ -69,6 +69,14 @@ class Victim:
         )
         self.process.start()
 
+    def __enter__(self) -> Victim:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A stopped child would be waited for to the end of time."""
+        self.kill(group=True)
+        self.process.join(10)
+
     @property
     def pid(self) -> int:
         assert self.process.pid is not None
