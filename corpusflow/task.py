@@ -407,12 +407,12 @@ class _Stream:
                 return
             if node.kind == "filter":
                 self._filter(node, flow)
+            elif node.kind == "score" and not self._runs(node):
+                self._bury(node, flow)  # also where it stands before the text this pass starts from
             elif node.index <= self.start:
                 continue
             elif node.kind == "wide":
                 self._wide(node, flow)
-            elif not self._runs(node):
-                self._bury(node, flow)
             elif node.kind == "transform":
                 self._transform(node, flow)
             else:
