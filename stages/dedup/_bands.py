@@ -24,7 +24,7 @@ from stages.kernels.minhash import band_keys
 from stages.kernels.sortruns import partition_order, smallest_per_key, star_edges, top_bits
 
 #: Records a task of `edges` takes; it holds a slice of them at a time.
-_TASK_RECORDS: Final = 64 << 20
+_TASK_RECORDS: Final = 96 << 20
 _SLICE_RECORDS: Final = 4 << 20
 #: Edges held before they are written: 16 bytes each.
 _FLUSH_EDGES: Final = 4 << 20

@@ -27,13 +27,14 @@ from stages.dedup._order import KeepOrder
 from stages.dedup._runs import Run, bucket_counts, slices
 from stages.kernels.sortruns import starts_of
 
-#: Bytes of members that a task takes, and how many it compares at once (text, and twice as much again in shingles).
+#: Bytes of members that a task takes; that it has in memory at once; and that it compares at once (text, and twice as much
+#: again in shingles).
 _TASK_BYTES: Final = 2 << 30
+_HELD_BYTES: Final = 512 << 20
 _SLICE_BYTES: Final = 128 << 20
-#: Up to this much, the text of members is read where it lies, by each task the part it needs, this much at a time; beyond,
-#: reading it once per task would cost more than carrying it along (some 1,700 bytes of disk per member).
+#: Up to this much, the text of members is read where it lies, by each task the part it needs; beyond, reading it once per
+#: task would cost more than carrying it along (some 1,700 bytes of disk per member).
 _READ_BYTES: Final = 4 << 30
-_READ_AT_ONCE: Final = 512 << 20
 #: What a member without its text is reckoned to take, besides the signature.
 _MEMBER_BYTES: Final = 300
 #: Up to this many documents similarity is exact unless the config says otherwise.
@@ -75,7 +76,18 @@ class Verification:
 def gather(task: PhaseTask, *, election: Election, verification: Verification, order: KeepOrder) -> None:
     """A phase's body, one task per shard group; see `_components.gather_members`."""
     columns = election.columns(verification.carried(task, election))
-    gather_members(task, order=order, columns=columns, units=election.units)
+    size = _member_bytes(task, election, verification)
+    gather_members(task, order=order, columns=columns, units=election.units, member_bytes=size)
+
+
+def _member_bytes(inputs: PhaseInputs, election: Election, verification: Verification) -> int:
+    """About what a member takes, text included where it is compared."""
+    text = units_of(inputs) // max(1, documents_of(inputs)) * election.unit_bytes if verification.exact(inputs) else 0
+    return election.permutations * 2 + _MEMBER_BYTES + text
+
+
+def _buckets(inputs: PhaseInputs, election: Election, verification: Verification) -> int:
+    return 1 << member_bits(inputs, _member_bytes(inputs, election, verification))
 
 
 @dataclass(frozen=True)
@@ -103,18 +115,19 @@ def tasks(inputs: PhaseInputs, *, election: Election, verification: Verification
     """How many tasks `hold_elections` has."""
     size = _Size.of(inputs, election, verification.exact(inputs))
     carried = verification.carried(inputs, election) or not size.text
-    wanted = (size.columns + size.text) / (_TASK_BYTES if carried else _READ_AT_ONCE)
-    return min(1 << member_bits(inputs), max(1, ceil(wanted)))
+    wanted = (size.columns + size.text) / (_TASK_BYTES if carried else _HELD_BYTES)
+    return min(_buckets(inputs, election, verification), max(1, ceil(wanted)))
 
 
 def hold_elections(task: PhaseTask, *, election: Election, verification: Verification) -> None:
     """A phase's body: the clusters of one range of component hashes."""
-    buckets, count = 1 << member_bits(task), tasks(task, election=election, verification=verification)
+    buckets = _buckets(task, election, verification)
+    count = tasks(task, election=election, verification=verification)
     lo, hi = task.index * buckets // count, (task.index + 1) * buckets // count
     exact = verification.exact(task)
     read_here = exact and not verification.carried(task, election)
     size = _Size.of(task, election, exact)
-    limit = size.rows(_READ_AT_ONCE * 2 if read_here else _SLICE_BYTES)
+    limit = size.rows(_HELD_BYTES)
     load: Load = partial(with_text, task) if read_here else _as_it_is
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("members")]

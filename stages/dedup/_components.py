@@ -22,11 +22,11 @@ from stages.kernels.unionfind import Forest
 
 #: More documents (5 bytes each) would take over 2 GB.
 FOREST_DOCUMENTS: Final = 400_000_000
-#: Members are cut finer than documents: their columns are large.
-_EXTRA_BITS: Final = 4
+#: Bytes of members that a bucket holds, of all files together.
+_BUCKET_BYTES: Final = 256 << 20
 _FLUSH_LABELS: Final = 8 << 20
 #: Bytes of members' columns that a task holds before it writes them.
-_FLUSH_BYTES: Final = 256 << 20
+_FLUSH_BYTES: Final = 512 << 20
 
 
 def label_tasks(inputs: PhaseInputs, *, in_files: bool) -> int:
@@ -87,12 +87,20 @@ def _forest_labels(task: PhaseTask) -> Iterator[np.ndarray]:
         yield np.stack([_shards.documents(position, at), roots[lo:hi][at].astype(np.uint64)], axis=1)
 
 
-def member_bits(inputs: PhaseInputs) -> int:
-    """Key bits that number the buckets of members."""
-    return _shards.bucket_bits(inputs) + _EXTRA_BITS
+def member_bits(inputs: PhaseInputs, member_bytes: int) -> int:
+    """Hash bits that number the buckets of members: as few as make a bucket fit in memory, since each has a header in each file.
+
+    Args:
+        inputs: of a phase behind `label`.
+        member_bytes: about what a member's columns take.
+    """
+    nodes = sum(int(n["nodes"]) for n in inputs.info("components").values())
+    return max(4, (nodes * member_bytes // _BUCKET_BYTES).bit_length())
 
 
-def gather_members(task: PhaseTask, *, order: KeepOrder, columns: tuple[str, ...], units: str) -> None:
+def gather_members(
+    task: PhaseTask, *, order: KeepOrder, columns: tuple[str, ...], units: str, member_bytes: int
+) -> None:
     """A phase's body, one task per shard group: its documents that are in components, by component.
 
     Records: hash of the component, component, [epoch,] rank words, document. Columns: as asked.
@@ -100,7 +108,7 @@ def gather_members(task: PhaseTask, *, order: KeepOrder, columns: tuple[str, ...
     by_epoch = epochs(task)
     labels = _group_labels(task)
     read = tuple(dict.fromkeys([*order.columns(), *columns]))
-    members = _Members(task, units)
+    members = _Members(task, units, member_bits(task, member_bytes))
     for position, shard in _shards.group_shards(task, task.index):
         start, end = np.searchsorted(labels[:, 0], np.array([position, position + 1], np.uint64) << np.uint64(32))
         if start == end:
@@ -130,9 +138,10 @@ def _group_labels(task: PhaseTask) -> np.ndarray:
 class _Members:
     """Members of a task, partitioned by component hash, written as they come."""
 
-    def __init__(self, task: PhaseTask, units: str) -> None:
+    def __init__(self, task: PhaseTask, units: str, bits: int) -> None:
         self._task = task
         self._units = units
+        self._bits = bits
         self._records: list[np.ndarray] = []
         self._batches: list[pa.RecordBatch] = []
         self._held = self._files = self._rows = self._total_units = 0
@@ -154,8 +163,7 @@ class _Members:
         if not self._records:
             return
         records = np.concatenate(self._records)
-        bits = member_bits(self._task)
-        order, offsets = partition_order(top_bits(records[:, 0], bits), 1 << bits)
+        order, offsets = partition_order(top_bits(records[:, 0], self._bits), 1 << self._bits)
         table = pa.Table.from_batches(self._batches).take(pa.array(order)).combine_chunks()
         with self._task.file(f"members-{self._files:03d}.bin") as stream:
             run = RunWriter(stream)

@@ -32,7 +32,7 @@ from stages.kernels.buffers import text_buffers
 from stages.kernels.sortruns import find_keys, first_of_groups, partition_order, top_bits
 
 #: Records a range task takes, and how many of them it has in memory at once (100 bytes each while being grouped).
-_TASK_RECORDS: Final = 16 << 20
+_TASK_RECORDS: Final = 20 << 20
 _SLICE_RECORDS: Final = 2 << 20
 _VERDICT: Final = pa.schema([("twin", pa.string()), ("copies", pa.int32())])
 

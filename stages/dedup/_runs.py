@@ -4,9 +4,10 @@ A run holds segments. A segment is fixed-width records (rows of uint64 words) pa
 further columns in the same row order, and an index of both. A reader that wants buckets [lo, hi) makes two small ranged
 reads and one large one, so M writers and R readers need M files, not M x R. Layout, all little-endian::
 
-    per segment:  records | per bucket: Arrow IPC stream (zstd) of the other columns
+    per segment:  records | per bucket: Arrow IPC record batch (zstd) of the other columns
     per segment:  index: int64 (buckets + 1, 4): where records and columns of the bucket start, xxh3-64 of each
-    directory:    int64 (segments, 6): words, buckets, records, where records start, where columns start, where the index is
+    per segment:  Arrow IPC schema of the other columns
+    directory:    int64 (segments, 8): words, buckets, records, where records, columns, index and schema start, its length
     trailer:      int64 segments | uint64 xxh3-64 of the directory | 8 bytes magic
 
 Every read verifies the checksums of the buckets it touches: a ranged read cannot be held against the digest of a file.
@@ -24,9 +25,9 @@ import xxhash
 
 from corpusflow import CorruptShardError, Part, PhaseInputs
 
-_MAGIC: Final = b"CFRUN\x00\x00\x01"
+_MAGIC: Final = b"CFRUN\x00\x00\x02"
 _TRAILER: Final = 24
-_DIRECTORY_ROW: Final = 48
+_DIRECTORY_ROW: Final = 64
 _INDEX_ROW: Final = 32
 _TAIL: Final = 4096
 _IPC: Final = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -43,6 +44,7 @@ class RunWriter:
         self._stream = stream
         self._at = 0
         self._indexes: list[np.ndarray] = []
+        self._schemas: list[bytes] = []
         self._directory: list[list[int]] = []
 
     def add(self, records: np.ndarray, offsets: np.ndarray, columns: pa.RecordBatch | None = None) -> None:
@@ -57,7 +59,7 @@ class RunWriter:
         index = np.zeros((buckets + 1, 4), np.int64)
         sums = index.view(np.uint64)[:, 2:]
         index[:, 0] = offsets
-        entry = [records.shape[1], buckets, len(records), self._at, 0, 0]
+        entry = [records.shape[1], buckets, len(records), self._at, 0, 0, 0, 0]
         records = np.ascontiguousarray(records)
         self._write(records.data.cast("B") if records.size else b"")
         for b in range(buckets):
@@ -71,6 +73,7 @@ class RunWriter:
                 self._write(blob)
             index[b + 1, 1] = self._at - entry[4]
         self._indexes.append(index)
+        self._schemas.append(b"" if columns is None else columns.schema.serialize().to_pybytes())
         self._directory.append(entry)
 
     def close(self) -> None:
@@ -78,6 +81,9 @@ class RunWriter:
         for entry, index in zip(self._directory, self._indexes, strict=True):
             entry[5] = self._at
             self._write(index.tobytes())
+        for entry, schema in zip(self._directory, self._schemas, strict=True):
+            entry[6:] = self._at, len(schema)
+            self._write(schema)
         directory = np.array(self._directory, np.int64).tobytes()
         self._write(directory)
         checksum = np.uint64(xxhash.xxh3_64_intdigest(directory))
@@ -89,10 +95,12 @@ class RunWriter:
 
 
 def _encode(batch: pa.RecordBatch) -> bytes:
+    """One IPC message: the stream's, without the schema in front and the end-of-stream mark."""
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, batch.schema, options=_IPC) as writer:
         writer.write_batch(batch)
-    return sink.getvalue()
+        end = sink.tell()
+    return sink.getvalue()[batch.schema.serialize().size : end]
 
 
 class Run:
@@ -117,7 +125,9 @@ class Run:
             tail = self._read(part.size - _TRAILER - length, length + _TRAILER)
         directory = tail[len(tail) - _TRAILER - length : len(tail) - _TRAILER]
         self._verify(directory, int(np.frombuffer(trailer, np.uint64, 1, 8)[0]), "its directory")
-        self._directory = np.frombuffer(directory, np.int64).reshape(segments, 6)
+        self._directory = np.frombuffer(directory, np.int64).reshape(segments, 8)
+        self._tail = tail[: len(tail) - _TRAILER - length]
+        self._tail_at = part.size - len(tail)
 
     def __enter__(self) -> Run:
         return self
@@ -153,8 +163,14 @@ class Run:
             blob = data[int(places[i] - places[0]) : int(places[i + 1] - places[0])]
             if len(blob):
                 self._verify(blob, int(sums[i]), f"columns of bucket {lo + i}")
-                batches.extend(pa.ipc.open_stream(pa.py_buffer(blob)))
+                batches.append(pa.ipc.read_record_batch(pa.py_buffer(blob), self._schema(segment)))
         return pa.Table.from_batches(batches) if batches else None
+
+    def _schema(self, segment: int) -> pa.Schema:
+        at, length = (int(v) for v in self._directory[segment, 6:])
+        known = at >= self._tail_at
+        data = self._tail[at - self._tail_at : at - self._tail_at + length] if known else self._read(at, length)
+        return pa.ipc.read_schema(pa.py_buffer(data))
 
     def _records(self, segment: int, lo: int, index: np.ndarray) -> np.ndarray:
         words, start = int(self._directory[segment, 0]), int(self._directory[segment, 3])

@@ -15,7 +15,7 @@ from corpusflow import PhaseInputs
 #: A shard is cut at 64k rows (sources of very small documents may exceed it).
 _ROWS: Final = 65_536
 #: One bucket holds about this many records of all runs together.
-_BUCKET_RECORDS: Final = 1 << 19
+_BUCKET_RECORDS: Final = 1 << 20
 _ROW_BITS: Final = 32
 
 
@@ -34,30 +34,40 @@ def rows(numbers: np.ndarray) -> np.ndarray:
     return (numbers & np.uint64(0xFFFFFFFF)).astype(np.int32)
 
 
-def group_size(inputs: PhaseInputs, most: int = 64) -> int:
+def group_size(inputs: PhaseInputs, most: int = 96) -> int:
     """Shards that one task reads together, at most `most`: few files at scale, one shard a task in small runs."""
-    return int(min(most, max(1, len(inputs.shards) // 64)))
+    return group_size_of(len(inputs.shards), most)
 
 
-def group_count(inputs: PhaseInputs, most: int = 64) -> int:
+def group_size_of(shards: int, most: int = 96) -> int:
+    """The same, from the number of shards."""
+    return int(min(most, max(1, shards // 64)))
+
+
+def group_count(inputs: PhaseInputs, most: int = 96) -> int:
     """Tasks of a phase over groups of shards."""
     return -(-len(inputs.shards) // group_size(inputs, most))
 
 
-def group_shards(inputs: PhaseInputs, group: int, most: int = 64) -> list[tuple[int, int]]:
+def group_shards(inputs: PhaseInputs, group: int, most: int = 96) -> list[tuple[int, int]]:
     """(position, shard number) of the shards in a group."""
     size = group_size(inputs, most)
     return [(p, inputs.shards[p]) for p in range(group * size, min((group + 1) * size, len(inputs.shards)))]
 
 
-def group_of(inputs: PhaseInputs, numbers: np.ndarray, most: int = 64) -> np.ndarray:
+def group_of(inputs: PhaseInputs, numbers: np.ndarray, most: int = 96) -> np.ndarray:
     """The group in which each document's shard is: int64 array."""
     return positions(numbers) // group_size(inputs, most)
 
 
 def bucket_bits(inputs: PhaseInputs) -> int:
     """Key bits that number the buckets of a run: the same for all runs of a stage."""
-    wanted = max(16, len(inputs.shards) * _ROWS // _BUCKET_RECORDS)
+    return bucket_bits_of(len(inputs.shards))
+
+
+def bucket_bits_of(shards: int) -> int:
+    """The same, from the number of shards."""
+    wanted = max(16, shards * _ROWS // _BUCKET_RECORDS)
     return (wanted - 1).bit_length()
 
 

@@ -22,7 +22,7 @@ from stages.dedup._runs import Held, Run, RunWriter, bucket_counts, chunks, held
 from stages.kernels.sortruns import partition_order, smallest_per_key, starts_of, top_bits
 
 ROUNDS: Final = 20
-_TASK_RECORDS: Final = 64 << 20
+_TASK_RECORDS: Final = 80 << 20
 _SLICE_RECORDS: Final = 4 << 20
 _FLUSH_RECORDS: Final = 8 << 20
 

@@ -17,12 +17,11 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import memory_engine
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -118,48 +117,6 @@ def test_signatures_beside_peers(tmp_path: Path) -> None:
         print(f"  {name:12} {value if isinstance(value, str) else f'{value:8.2f}'}")
 
 
-class Synthetic(memory_engine.MemoryRun):
-    """Documents without text: three of ten are copies of others with 6 % of the minima changed."""
-
-    def __init__(self, folder: Path, documents: int, per_shard: int = 65_536) -> None:
-        self.folder, self.documents, self.per_shard = folder, documents, per_shard
-        self.shards = tuple(range(-(-documents // per_shard)))
-        self.seed, self.epochs, self.committed = 1, {}, {}
-        self.factors = np.random.default_rng(5).integers(0, 2**63, 112, dtype=np.uint64)
-
-    def _minima(self, of: np.ndarray) -> np.ndarray:
-        z = (of[:, None].astype(np.uint64) + np.uint64(1)) * self.factors
-        z ^= z >> np.uint64(29)
-        return ((z * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(40)).astype(np.uint16)
-
-    def _signatures(self, number: np.ndarray) -> np.ndarray:
-        copy = (number * 2_654_435_761 >> 7) % 10 >= 7
-        original = np.where(copy, (number * 40_503) % self.documents // 7 % max(1, self.documents // 9), number)
-        changed = (self._minima(number + self.documents) & np.uint16(1023)) < 60
-        own = self._minima(number + 2 * self.documents)
-        return np.ascontiguousarray(np.where(changed & copy[:, None], own, self._minima(original)))
-
-    def survivors(self, shard: int, columns: Sequence[str], rows: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
-        count = min(self.per_shard, self.documents - shard * self.per_shard)
-        every = np.arange(count, dtype=np.int32) if rows is None else rows
-        for start in range(0, len(every), 8_192):
-            at = every[start : start + 8_192]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(at), *(self._column(c, shard, at) for c in columns)], names=["row", *columns]
-            )
-
-    def _column(self, name: str, shard: int, at: np.ndarray) -> pa.Array:
-        number = shard * self.per_shard + at.astype(np.int64)
-        if name.endswith("signature"):
-            stored = pa.py_buffer(self._signatures(number))
-            return pa.FixedSizeBinaryArray.from_buffers(pa.binary(224), len(at), [None, stored])
-        if name == "id":
-            return pa.array([f"web/CC-MAIN-2024-10/part-{shard:05d}.warc.gz#{r * 1013}" for r in at.tolist()])
-        if name == "url":
-            return pa.array([f"https://www.example{r % 977}.org/path/{shard}/{r}" for r in at.tolist()])
-        return pa.array(number if name.endswith("content") else np.full(len(at), 500, np.int32))
-
-
 def run_phases(stage: Any, run: memory_engine.MemoryRun, size: float, what: str) -> None:
     """Every phase, its time, what it leaves on disk, and the largest memory so far."""
     total = disk = 0.0
@@ -182,7 +139,7 @@ def run_phases(stage: Any, run: memory_engine.MemoryRun, size: float, what: str)
 
 
 def test_global_phases_on_synthetic_signatures(tmp_path: Path) -> None:
-    run = Synthetic(tmp_path, SIGNATURES)
+    run = memory_engine.Synthetic(tmp_path, SIGNATURES)
     begin = time.process_time()
     for batch in run.survivors(0, ["dedup.minhash.signature"]):
         del batch

@@ -166,7 +166,8 @@ def test_shards_order_and_batches_change_nothing(dedup, rows: list[dict], monkey
     monkeypatch.setattr(_bands, "_SLICE_RECORDS", 8)
     monkeypatch.setattr(_bands, "_FLUSH_EDGES", 16)
     monkeypatch.setattr(_clusters, "_TASK_BYTES", 1 << 19)
-    monkeypatch.setattr(_clusters, "_READ_AT_ONCE", 1 << 19)
+    monkeypatch.setattr(_clusters, "_HELD_BYTES", 1 << 19)
+    monkeypatch.setattr(_components, "_BUCKET_BYTES", 1 << 17)
     monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 16)
     assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
     assert len(dedup.last.committed["edges"]) == 14 * 5
@@ -294,7 +295,8 @@ def test_a_cluster_larger_than_memory_is_streamed(
     hold = _large.hold
     monkeypatch.setattr(_large, "hold", lambda *a: (called.append(1), hold(*a)))
     monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 15)
-    monkeypatch.setattr(_clusters, "_READ_AT_ONCE", 1 << 15)
+    monkeypatch.setattr(_clusters, "_HELD_BYTES", 1 << 14)
+    monkeypatch.setattr(_components, "_BUCKET_BYTES", 1 << 12)
     monkeypatch.setattr(_clusters, "_READ_BYTES", 0 if carried else 1 << 40)
     monkeypatch.setattr(_components, "_FLUSH_BYTES", 1 << 15)
     assert columns_of(dedup(stage, spread(rows, 6, seed=1), batch_rows=7)) == expected
