@@ -13,6 +13,7 @@ import numpy as np
 
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.jit import inlined, kernel
+from stages.kernels.lines import strip
 from stages.kernels.phrases import JAVASCRIPT, LOREM_IPSUM, POLICY, find_phrases
 from stages.kernels.sentences import count_sentences
 from stages.kernels.unicode_classes import (
@@ -55,6 +56,18 @@ _EDIT: Final = np.frombuffer(b"edit]", np.uint8)
 _NEEDED: Final = np.frombuffer(b"citation needed]", np.uint8)
 
 
+def _breaks() -> np.ndarray:
+    table = np.zeros(256, np.bool_)
+    for cp in (*range(0x0A, 0x0E), *range(0x1C, 0x1F), 0x85, 0x2028, 0x2029):
+        table[chr(cp).encode()[0]] = True
+    table.flags.writeable = False
+    return table
+
+
+#: bool (256,): bytes that the characters at which str.splitlines() cuts begin with.
+MAY_BREAK: Final = _breaks()
+
+
 @inlined
 def _is_break(cp: Any) -> Any:
     """Characters at which str.splitlines() cuts."""
@@ -89,42 +102,78 @@ def _citation_end(text: Any, i: Any, end: Any, unicode: Any) -> Any:
 
 
 @kernel
-def _clean_line(text: Any, unicode: Any, rules: Any, out: Any, at: Any) -> Any:
-    """Write the stripped line without its citations to `out` from `at`; returns (end, words, characters of the longest)."""
-    stop: Any = -1
-    begin: Any = -1
-    words = longest = chars = 0
+def _find_break(text: Any, i: Any) -> Any:
+    """(where the line that begins at `i` ends, where the next one begins)."""
+    end = text.shape[0]
+    while i < end:
+        if MAY_BREAK[text[i]]:
+            cp, after = decode(text, i, end)
+            if _is_break(cp):
+                both = cp == _RETURN and after < end and text[after] == _NEWLINE
+                return i, after + both
+            i = after
+        else:
+            i += 1
+    return end, end
+
+
+@kernel
+def _count_words(line: Any, most: Any, unicode: Any) -> Any:
+    """Words between white space, no further than `most`."""
+    words = i = 0
+    inside = False
+    while i < line.shape[0] and words < most:
+        cp, i = decode(line, i, line.shape[0])
+        space = (unicode.flags[unicode.classes[cp]] & SPACE) != 0
+        words += not space and not inside
+        inside = not space
+    return words
+
+
+@kernel
+def _has_long_word(line: Any, most: Any, unicode: Any) -> Any:
+    """Whether a word has more than `most` characters; most lines are too short for one."""
+    if line.shape[0] <= most:
+        return False
+    chars = i = 0
+    while i < line.shape[0]:
+        cp, i = decode(line, i, line.shape[0])
+        chars = 0 if unicode.flags[unicode.classes[cp]] & SPACE else chars + 1
+        if chars > most:
+            return True
+    return False
+
+
+@kernel
+def _copy(line: Any, unicode: Any, citations: Any, out: Any, at: Any) -> Any:
+    """Write a line, without its citations, to `out` from `at`; returns where it ends."""
+    n = line.shape[0]
+    bracket = False
+    for i in range(n):
+        bracket |= line[i] == _OPEN
+    if not (bracket and citations):
+        target = out[at : at + n]
+        for i in range(n):
+            target[i] = line[i]
+        return at + n
     i = 0
-    while i < text.shape[0]:
-        before = i
-        cp, i = decode(text, i, text.shape[0])
-        if unicode.flags[unicode.classes[cp]] & SPACE:
-            chars = 0
+    while i < n:
+        after = _citation_end(line, i, n, unicode) if line[i] == _OPEN else i
+        if after > i:
+            i = after
             continue
-        words += chars == 0
-        chars += 1
-        longest = max(longest, chars)
-        begin = before if begin < 0 else begin
-        stop = i
-    if begin < 0:
-        return at, 0, 0
-    i = begin
-    while i < stop:
-        if rules.citations and text[i] == _OPEN:
-            after = _citation_end(text, i, stop, unicode)
-            if after > i:
-                i = after
-                continue
-        out[at] = text[i]
+        out[at] = line[i]
         at += 1
         i += 1
-    return at, words, longest
+    return at
 
 
 @kernel
 def _is_finished(line: Any, unicode: Any, end_marks: Any) -> Any:
     """Whether the line ends in a terminal mark and not in `...`."""
     end = line.shape[0]
+    if end_marks == ANY_SCRIPT:  # a citation may leave a space behind
+        _, end = strip(line, unicode)
     if end == 0:
         return False
     last, _ = decode(line, previous(line, 0, end), end)
@@ -139,14 +188,15 @@ def _is_finished(line: Any, unicode: Any, end_marks: Any) -> Any:
 
 
 @kernel
-def _judge(line: Any, words: Any, longest: Any, unicode: Any, rules: Any) -> Any:
-    """What happens to a cleaned line."""
-    if longest > rules.max_word_chars:
+def _judge(line: Any, cleaned: Any, unicode: Any, rules: Any) -> Any:
+    """What happens to a line, given it stripped and then without its citations."""
+    if _has_long_word(line, rules.max_word_chars, unicode):
         return LONG_WORD
-    if rules.end_marks >= 0 and not _is_finished(line, unicode, rules.end_marks):
+    if rules.end_marks >= 0 and not _is_finished(cleaned, unicode, rules.end_marks):
         return UNFINISHED
-    if words < rules.min_words:
+    if _count_words(line, rules.min_words, unicode) < rules.min_words:
         return SHORT
+    line = cleaned
     phrases = find_phrases(line)
     curly = False
     for i in range(line.shape[0]):
@@ -175,20 +225,15 @@ def clean_document(text: Any, unicode: Any, rules: Any, out: Any, written: Any, 
     """
     counts[:] = 0
     begin = at
-    i, end = 0, text.shape[0]
-    while i < end:
-        line = stop = i
-        while i < end:
-            stop = i
-            cp, i = decode(text, i, end)
-            if _is_break(cp):
-                break
-            stop = i
-        if i < end and text[i - 1] == _RETURN and text[i] == _NEWLINE:
-            i += 1
+    i = 0
+    while i < text.shape[0]:
+        start = i
+        stop, i = _find_break(text, start)
+        first, last = strip(text[start:stop], unicode)
+        line = text[start + first : start + last]
         room = at + 1 if at > begin else at
-        finish, words, longest = _clean_line(text[line:stop], unicode, rules, out, room)
-        verdict = _judge(written[room:finish], words, longest, unicode, rules)
+        finish = _copy(line, unicode, rules.citations, out, room)
+        verdict = _judge(line, written[room:finish], unicode, rules)
         counts[verdict] += 1
         if verdict == KEPT or verdict == LOREM or verdict == CURLY:  # noqa: SIM109
             ended, cut = count_sentences(written[room:finish], unicode)
