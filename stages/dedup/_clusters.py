@@ -25,6 +25,7 @@ from stages.dedup._components import gather_members, member_bits
 from stages.dedup._members import Election, Load, Members, with_text
 from stages.dedup._order import KeepOrder
 from stages.dedup._runs import Run, bucket_counts, slices
+from stages.dedup._summary import SHOWN, Sample, Statistics
 from stages.kernels.sortruns import starts_of
 
 #: Bytes of members that a task takes; that it has in memory at once; and that it compares at once (text, and twice as much
@@ -173,6 +174,7 @@ class _Out:
         self._task = task
         self._evidence = evidence
         self._verdicts = _verdicts.Verdicts(task)
+        self._seen = Statistics()
 
     def small(self, members: Members, election: Election, exact: bool) -> None:
         """Decide on whole clusters that are in memory, in order."""
@@ -186,11 +188,34 @@ class _Out:
         self._task.count("kept_beyond_limit", unheld)
         heads = members.records[np.repeat(first, sizes), -3]
         self.decided(members, members, twins, similarity, heads, np.repeat(sizes, sizes))
+        self._seen.sizes(sizes)
+        for c in np.argsort(-sizes, kind="stable").tolist():
+            if not self._seen.is_large(int(sizes[c])):
+                break
+            start, end = int(clusters[c]), int(clusters[c + 1])
+            gone = similarity[start:end][twins[start:end] >= 0]
+            self._tell(members.slice(start, end), int(sizes[c]), gone)
 
-    def large(self, clusters: int, unheld: int) -> None:
-        """Count what was decided of a cluster in pieces."""
-        self._task.count("clusters", clusters)
+    def _tell(self, members: Members, size: int, removed: np.ndarray) -> None:
+        """Tell of a cluster whose best members these are."""
+        best = members.columns.slice(0, SHOWN).to_pylist()
+        sample = Sample(best[0]["id"], best[0]["url"], best[0].get("text"), tuple(m["id"] for m in best[1:]))
+        self._seen.cluster(int(members.records[0, -3] >> np.uint64(1)), size, removed, sample)
+
+    def large(self, best: Members, size: int, removed: np.ndarray, unheld: int) -> None:
+        """Count a cluster that was decided in pieces.
+
+        Args:
+            best: its best-ranked ones.
+            size: its documents.
+            removed: similarities of those that go.
+            unheld: see `elect`.
+        """
+        self._task.count("clusters", 1)
         self._task.count("kept_beyond_limit", unheld)
+        self._seen.sizes(np.array([size]))
+        if self._seen.is_large(size):
+            self._tell(best, size, removed)
 
     def decided(
         self,
@@ -228,7 +253,9 @@ class _Out:
         self._evidence.write(pa.Table.from_arrays(columns, schema=EVIDENCE))
         self._task.count("members", len(members))
         self._task.count("duplicates", len(gone))
+        self._seen.similarity(similarity[~kept])
 
     def close(self) -> None:
         """Write what is held."""
         self._verdicts.flush()
+        self._seen.write(self._task)

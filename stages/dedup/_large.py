@@ -15,6 +15,7 @@ import numpy as np
 
 from stages.dedup._members import Election, Load, Members
 from stages.dedup._runs import Run
+from stages.dedup._summary import SHOWN
 
 
 class Decisions(Protocol):
@@ -23,8 +24,8 @@ class Decisions(Protocol):
     def small(self, members: Members, election: Election, exact: bool) -> None:
         """Decide on whole clusters that are in memory."""
 
-    def large(self, clusters: int, unheld: int) -> None:
-        """Count what was decided of a cluster in pieces."""
+    def large(self, best: Members, size: int, removed: np.ndarray, unheld: int) -> None:
+        """Count a cluster that was decided in pieces."""
 
     def decided(
         self,
@@ -102,6 +103,8 @@ def _hold_one(
     kept = _representatives(bucketed, component, limit, election, exact)
     first = len(kept)
     unheld = 0
+    removed = [np.zeros(0, np.float32)]
+    best = kept.slice(0, SHOWN)
     for members in bucketed.members([component]):
         rank = sum((members.after(r) for r in kept.records), np.zeros(len(members), np.int64))
         is_kept = np.isin(members.records[:, -1], kept.records[:, -1])
@@ -112,7 +115,10 @@ def _hold_one(
         unheld += alone - int(is_kept.sum())
         heads = np.full(len(members), kept.records[0, -3], np.uint64)
         out.decided(members, kept, twins[first:], similarity[first:], heads, np.full(len(members), size))
-    out.large(1, unheld)
+        removed.append(similarity[first:][twins[first:] >= 0])
+        if len(members):
+            best = Members.join([best, members.take(np.flatnonzero(~is_kept))]).ordered().slice(0, SHOWN)
+    out.large(best, size, np.concatenate(removed), unheld)
 
 
 def _representatives(bucketed: _Bucket, component: int, limit: int, election: Election, exact: bool) -> Members:

@@ -46,6 +46,7 @@ from stages.dedup import _bands, _clusters, _components, _shards, _stars, _verdi
 from stages.dedup._members import Election
 from stages.dedup._order import KeepOrder, content_hashes, parse_keep
 from stages.dedup._settings import Settings, settings
+from stages.dedup._summary import summarise
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import permutations, signatures
 from stages.kernels.shingle_text import sha1_signature, shingles
@@ -170,6 +171,7 @@ class NearDuplicates(Exchange):
         in_files = self.components == "files"
         gather = partial(_clusters.gather, election=election, verification=verification, order=self._order())
         elect = partial(_clusters.hold_elections, election=election, verification=verification)
+        summary = partial(summarise, bands=self.bands, rows=self.rows, min_similarity=self.min_similarity)
         return (
             Phase("bands", bands, _shards.group_count),
             Phase("edges", edges, partial(_bands.edge_tasks, bands=self.bands)),
@@ -182,6 +184,7 @@ class NearDuplicates(Exchange):
             Phase("members", gather, _shards.group_count),
             Phase("elect", elect, partial(_clusters.tasks, election=election, verification=verification)),
             Phase("lists", partial(_verdicts.collect, phase="elect"), _shards.group_count),
+            Phase("summary", summary, _one),
         )
 
     def warm(self) -> None:
@@ -195,6 +198,10 @@ class NearDuplicates(Exchange):
             columns = [found.column(n).combine_chunks() for n in _clusters.VERDICT.names]
             columns[-1] = columns[-1].fill_null(1)
             yield pa.RecordBatch.from_arrays([rows, *columns], names=["row", *self.outputs()])
+
+
+def _one(_: PhaseInputs) -> int:
+    return 1
 
 
 @dataclass(frozen=True, kw_only=True)

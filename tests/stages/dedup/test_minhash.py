@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 
 import numpy as np
@@ -196,6 +197,38 @@ def test_evidence_has_a_row_per_removal(dedup, rows: list[dict]) -> None:
         assert e["kept_url"] == "http://e.org/" + e["kept_id"].removeprefix("web/")
 
 
+def summary_of(run) -> tuple[dict, list[dict]]:
+    parts = {p.name: p for p in run.parts("summary")}
+    with run.open(parts["summary.json"]) as stream:
+        return json.load(stream), run.read_parquet(parts["clusters.parquet"]).to_pylist()
+
+
+def test_summary_tells_of_clusters_and_similarity(dedup, rows: list[dict]) -> None:
+    got = columns_of(dedup(MinHash(), spread(rows, 4, seed=9)))
+    summary, largest = summary_of(dedup.last)
+    members: dict[int, list[dict]] = {}
+    for r in got:
+        if r["dedup.minhash.cluster"] is not None:
+            members.setdefault(r["dedup.minhash.cluster"], []).append(r)
+    removed = [r["dedup.minhash.similarity"] for r in got if not r["kept"]]
+    assert summary["documents"] == len(rows)
+    assert summary["clusters"] == len(members) == sum(summary["clusters_by_size"].values())
+    assert summary["removed"] == len(removed) == sum(summary["removed_by_similarity"].values())
+    assert summary["removed_by_similarity"]["1.00" if "1.00" in summary["removed_by_similarity"] else "0.95"] > 0
+    assert summary["found_by_bands"]["0.80"] == pytest.approx(0.9235, abs=1e-3)
+    order = sorted(members.items(), key=lambda m: (-len(m[1]), m[0]))
+    assert [c["cluster"] for c in largest] == [name for name, _ in order[:50]]
+    texts = {r["id"]: r["text"] for r in rows}
+    for c in largest:
+        mine = members[c["cluster"]]
+        gone = [m["dedup.minhash.similarity"] for m in mine if not m["kept"]]
+        assert (c["documents"], c["kept"]) == (len(mine), len(mine) - len(gone))
+        assert c["least_similarity"] == min(gone)
+        assert c["most_similarity"] == max(gone)
+        assert {c["best_id"], *c["other_ids"]} <= {m["id"] for m in mine}
+        assert c["best_text"] == texts[c["best_id"]][:300]
+
+
 def test_each_cluster_keeps_one_and_knows_its_size(dedup, rows: list[dict]) -> None:
     clusters: dict[int, list[dict]] = {}
     for r in columns_of(dedup(MinHash(), spread(rows, 4, seed=9))):
@@ -290,6 +323,7 @@ def test_a_cluster_larger_than_memory_is_streamed(
     stage = MinHash(bands=56, rows=2, min_similarity=0.8, verify=verify, max_representatives=representatives)
     expected = columns_of(dedup(stage, [table(rows)]))
     counted = dedup.last.counters("elect")
+    told = summary_of(dedup.last)
     assert max(r["dedup.minhash.cluster_size"] for r in expected) > 250
     called = []
     hold = _large.hold
@@ -301,13 +335,15 @@ def test_a_cluster_larger_than_memory_is_streamed(
     monkeypatch.setattr(_components, "_FLUSH_BYTES", 1 << 15)
     assert columns_of(dedup(stage, spread(rows, 6, seed=1), batch_rows=7)) == expected
     assert dedup.last.counters("elect") == counted
+    assert summary_of(dedup.last) == told
+    assert told[0]["warnings"]
     assert called
     assert (counted["kept_beyond_limit"] > 0) == (representatives < 256)
 
 
 def test_no_files_per_pair_of_tasks(dedup, rows: list[dict]) -> None:
     dedup(MinHash(), spread(rows, 20, seed=1))
-    assert [len(dedup.last.parts(p)) for p in ("bands", "edges", "components", "elect")] == [20, 1, 1, 2]
+    assert [len(dedup.last.parts(p)) for p in ("bands", "edges", "components", "elect")] == [20, 1, 1, 3]
     assert _shards.group_size(dedup.last) == 1
 
 
