@@ -11,6 +11,8 @@ implementation decided otherwise:
     dclm       as DCLM: words of UAX #29 for the count, split words for the rest; all symbols together; stop words count
                each time
     dolma      as Dolma's gopher_v1: *median* word length; words with `#` or `…`; stop words in lower case, each time
+    redpajama  on RedPajama-V2's signals: normalised words for count and length, raw ones for the rest; letters a-z only; no
+               rule on stop words
 
 Reads signals of quality.signals, or of quality.signals_<dialect>. `paper` is not applicable to languages without spaces
 between words, nor its stop words to languages without a list; the other dialects are for English unless a table of
@@ -26,7 +28,7 @@ from typing import Final, Literal
 from corpusflow import Filter, Rule, param
 from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_least, at_most
 
-Dialect = Literal["paper", "datatrove", "dclm", "dolma"]
+Dialect = Literal["paper", "datatrove", "dclm", "dolma", "redpajama"]
 #: dialect -> what is measured -> (signal, signal it is divided by)
 SIGNALS: Final[Mapping[str, Mapping[str, tuple[str, str | None]]]] = {
     "paper": {
@@ -66,6 +68,14 @@ SIGNALS: Final[Mapping[str, Mapping[str, tuple[str, str | None]]]] = {
         "ellipsis_lines": ("dolma_ellipsis_lines", "dolma_lines"),
         "alpha_words": ("dolma_alpha_words", "dolma_words"),
         "stop_words": ("dolma_stop_words", None),
+    },
+    "redpajama": {
+        "words": ("rp_words", None),
+        "word_length": ("rp_word_chars", "rp_words"),
+        "symbols": ("rp_symbols", "rp_raw_words"),
+        "bullet_lines": ("rp_bullet_lines", "rp_lines"),
+        "ellipsis_lines": ("rp_ellipsis_lines", "rp_lines"),
+        "alpha_words": ("rp_alpha_raw_words", "rp_raw_words"),
     },
 }
 

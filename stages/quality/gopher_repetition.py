@@ -9,6 +9,7 @@ Thresholds are the paper's; what counts as repeated depends on the dialect:
                characters, spaces included, in spaCy's words; top n-grams count overlaps
     dclm       as DCLM: *all* copies count, the first included, in words of UAX #29
     dolma      as Dolma's gopher_v1: all copies count, blank lines too; overlaps count on both sides; no paragraphs
+    redpajama  on RedPajama-V2's signals: all copies count, in normalised words; no lines, no paragraphs
 
 Ten lines with two that come twice: 0.2 duplicate lines in the first two dialects (kept), 0.4 in the others (dropped).
 Reads signals of quality.signals, or of quality.signals_<dialect>; languages as for quality.gopher.
@@ -23,7 +24,7 @@ from typing import Final, Literal
 from corpusflow import Filter, Rule, param
 from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_most
 
-Dialect = Literal["paper", "datatrove", "dclm", "dolma"]
+Dialect = Literal["paper", "datatrove", "dclm", "dolma", "redpajama"]
 #: dialect -> what is measured -> (signal, signal it is divided by); {n} is the order of the n-gram
 SIGNALS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "paper": {
@@ -56,6 +57,10 @@ SIGNALS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "top": ("dolma_top_{n}gram_chars", "dolma_word_chars"),
         "dup": ("dolma_dup_{n}gram_chars", "dolma_all_{n}gram_chars"),
     },
+    "redpajama": {
+        "top": ("rp_top_{n}gram_chars", "rp_word_chars"),
+        "dup": ("rp_dup_{n}gram_chars", "rp_word_chars"),
+    },
 }
 #: The order in which a dialect tries its first rules; it decides which reason a document is dropped for.
 _SEGMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -63,6 +68,7 @@ _SEGMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "datatrove": ("dup_paragraphs", "dup_paragraph_chars", "dup_lines", "dup_line_chars"),
     "dclm": ("dup_lines", "dup_paragraphs", "dup_line_chars", "dup_paragraph_chars"),
     "dolma": ("dup_lines", "dup_line_chars"),
+    "redpajama": (),
 }
 
 

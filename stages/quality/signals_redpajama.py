@@ -1,0 +1,36 @@
+"""quality.signals_redpajama: the document signals of RedPajama-V2 that need no model and no list, as counts.
+
+Reads `text` and `language.code`, adds the signals named in stages/kernels/redpajama.py, where their definitions and
+how they differ from quality.signals are said. Null for languages without spaces between words. The planner inserts it for
+the rule sets with ``dialect: redpajama``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from corpusflow import Score
+from stages.kernels.redpajama import COUNTED, measure
+from stages.quality._counts import PREFIX, count_spaced, example
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedPajamaSignals(Score):
+    """RedPajama-V2's document signals as counts, for the rule sets' dialect of that name."""
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[tuple[str, ...]] = ("text", "language.code")
+    adds: ClassVar[Mapping[str, pa.DataType]] = {PREFIX + name: pa.int64() for name in COUNTED}
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict(count_spaced(batch, measure, COUNTED))
+
+    def warm(self) -> None:
+        self.score(example())
+
+
+STAGE = RedPajamaSignals
