@@ -1,8 +1,8 @@
 """The signals of DCLM's filters (mlfoundations/dclm, baselines/mappers/filters/content_filters.py), as counts.
 
-What is different from stages/kernels/signals.py: documents are counted, and n-grams made, in words of UAX #29 that begin
-with a letter or number; word lengths, symbols and letters go by white space; ``. . .`` is an ellipsis too; stop words count
-each time; all copies of a repeated line, paragraph or n-gram count, the first included; a paragraph ends at ``\\n\\n``.
+What is different from stages/kernels/signals.py: a document's words are those that begin with a letter or number; n-grams
+are of words of UAX #29 that do; ``. . .`` is an ellipsis too; stop words count each time; all copies of a repeated line,
+paragraph or n-gram count, the first included; a paragraph ends at ``\\n\\n``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COUNTED: Final = (
     "dclm_split_words", "dclm_split_word_chars", "dclm_alpha_words", "dclm_stop_words", "dclm_symbols",
     "dclm_lines", "dclm_line_chars", "dclm_dup_lines", "dclm_dup_line_chars", "dclm_bullet_lines", "dclm_ellipsis_lines",
     "dclm_paragraphs", "dclm_paragraph_chars", "dclm_dup_paragraphs", "dclm_dup_paragraph_chars",
-    "dclm_words", "dclm_word_chars",
+    "dclm_words", "dclm_uniseg_word_chars",
     *(f"dclm_top_{n}gram_chars" for n in _TOP), *(f"dclm_dup_{n}gram_chars" for n in _DUP),
 )  # fmt: skip
 _LINES, _PARAGRAPHS, _WORDS, _TOP_AT, _DUP_AT = 5, 11, 15, 17, 20
@@ -121,9 +121,11 @@ def _count_paragraphs(text: Any, unicode: Any, segments: Any, scratch: Any, out:
 
 
 @kernel
-def _count_split_words(n: Any, words: Any, stops: Any, out: Any) -> None:
+def _count_split_words(text: Any, n: Any, unicode: Any, words: Any, stops: Any, out: Any) -> None:
     out[0] = n
     for i in range(n):
+        cp, _ = decode(text, words.start[i], words.end[i])
+        out[_WORDS] += (unicode.flags[unicode.classes[cp]] & (ALPHA | NUMBER)) != 0
         out[1] += words.chars[i]
         out[2] += (words.kinds[i] & ALPHA) != 0
         for s in range(stops.shape[0]):
@@ -177,11 +179,10 @@ def _measure(offsets: Any, data: Any, apply: Any, unicode: Any, fold: Any, scrat
         _count_lines(text, unicode, scratch.words, scratch.ngrams, counts[_LINES:_PARAGRAPHS])
         _count_paragraphs(text, unicode, scratch.words, scratch.ngrams, counts[_PARAGRAPHS:_WORDS])
         n = split_words(text, WHITESPACE, unicode, fold, scratch.words)
-        _count_split_words(n, scratch.words, scratch.stops, counts)
+        _count_split_words(text, n, unicode, scratch.words, scratch.stops, counts)
         counts[4] = _count_symbols(text)
         n = split_words(text, UNICODE, unicode, fold[:0], scratch.words)
         n = _keep_alphanumeric(text, n, unicode, scratch.words)
-        counts[_WORDS] = n
         for i in range(n):
             counts[_WORDS + 1] += scratch.words.chars[i]
         _count_ngrams(n, scratch.words, scratch.ngrams, scratch.covered, counts[_TOP_AT:], counts[_DUP_AT:])

@@ -8,8 +8,8 @@ implementation decided otherwise:
                English from a list of that language
     datatrove  as datatrove's gopher_quality filter (FineWeb): spaCy's words, punctuation marks among them; bullets • -;
                distinct stop words in lower case
-    dclm       as DCLM: words of UAX #29 for the count, split words for the rest; all symbols together; stop words count
-               each time
+    dclm       as DCLM: only words that begin with a letter or number count as words, all do for the rest; all symbols
+               together; stop words count each time
     dolma      as Dolma's gopher_v1: *median* word length; words with `#` or `…`; stop words in lower case, each time
     redpajama  on RedPajama-V2's signals: normalised words for count and length, raw ones for the rest; letters a-z only; no
                rule on stop words

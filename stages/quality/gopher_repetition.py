@@ -48,8 +48,8 @@ SIGNALS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "dup_paragraph_chars": ("dclm_dup_paragraph_chars", "dclm_paragraph_chars"),
         "dup_lines": ("dclm_dup_lines", "dclm_lines"),
         "dup_line_chars": ("dclm_dup_line_chars", "dclm_line_chars"),
-        "top": ("dclm_top_{n}gram_chars", "dclm_word_chars"),
-        "dup": ("dclm_dup_{n}gram_chars", "dclm_word_chars"),
+        "top": ("dclm_top_{n}gram_chars", "dclm_uniseg_word_chars"),
+        "dup": ("dclm_dup_{n}gram_chars", "dclm_uniseg_word_chars"),
     },
     "dolma": {
         "dup_lines": ("dolma_dup_lines", "dolma_lines"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpusflow import Filter, Score, Transform
 from corpusflow.rules import evaluate
 from stages.kernels.buffers import text_buffers
 from stages.kernels.words import UNICODE, word_table
+from stages.quality.dclm import Dclm
 from stages.quality.gopher import Gopher
 from stages.quality.gopher_repetition import GopherRepetition
 from stages.quality.signals_dclm import DclmSignals
@@ -40,7 +43,8 @@ def segments(text: str, end: str) -> list[str]:
 
 def quality_reason(text: str) -> str | None:
     """The first of DCLM's quality filters that fails, under our names."""
-    words, split, lines = uniseg_words(text), text.split(), segments(text, "\n")
+    split, lines = text.split(), segments(text, "\n")
+    words = [w for w in split if w[0].isalnum()]
     if not 50 <= len(words) <= 100_000:
         return "gopher_few_words" if len(words) < 50 else "gopher_many_words"
     mean = sum(map(len, split)) / len(split)
@@ -151,6 +155,65 @@ def test_golden_vector() -> None:
         "split_words": 20, "split_word_chars": 40, "alpha_words": 12, "stop_words": 4, "symbols": 2,
         "lines": 4, "line_chars": 56, "dup_lines": 4, "dup_line_chars": 56, "bullet_lines": 2, "ellipsis_lines": 0,
         "paragraphs": 3, "paragraph_chars": 57, "dup_paragraphs": 2, "dup_paragraph_chars": 34,
-        "words": 12, "word_chars": 28, "top_2gram_chars": 24, "top_3gram_chars": 18, "dup_5gram_chars": 0,
+        "words": 12, "uniseg_word_chars": 28, "top_2gram_chars": 24, "top_3gram_chars": 18, "dup_5gram_chars": 0,
     }  # fmt: skip
     assert {k: found[k] for k in expected} == expected
+
+
+# ---- line corrections ----
+
+COUNTER = re.compile(
+    r"^\W*\d(?:,|\.|\d)*(?:K|k|M|m|B|b)?\s+"
+    r"(?:likes|shares|comments|retweets|reposts|quotes|bookmarks|upvotes|downvotes|downloads|views|followers)\W*$"
+)
+
+
+def corrected(text: str) -> str:
+    """DCLM's line modifiers, one after the other."""
+    lines = text.split("\n")
+    lines = [x for x in lines if not x or sum(c.isupper() for c in x) / len(x) <= 0.5]
+    lines = [x for x in lines if not x or sum(c.isdecimal() for c in x) / len(x) <= 0.999999]
+    lines = [x for x in lines if not COUNTER.search(x.lower())]
+    lines = [x for x in lines if not x or len(x.split()) >= 2]
+    for pattern in (r"\s?(?:items in cart)", r"\s?(?:read more...)$", r"^(?:sign-in)\s?"):
+        kept = []
+        for line in lines:
+            if len(line.split()) <= 10:
+                shorter = re.sub(pattern, "", line, flags=re.IGNORECASE)
+                if line and not shorter.strip():
+                    continue
+                line = shorter
+            kept.append(line)
+        lines = kept
+    return "\n".join(lines).strip()
+
+
+LINES = [
+    "The river rose in the night.", "SHOUTING IS NOT TEXT", "12345", "3 likes", "1,234.5k followers!", "Home", "",
+    "3 items in cart", "items in cart", "Read the news. Read more...", "read more!!!", "Sign-in to continue", "sign-in",
+    "Sign-in here and items in cart there", "one two three four five six seven eight nine ten items in cart", "A b C D",
+    "  spaces before", "é ü Read more abc", "10 views today",
+]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(LINES), max_size=14).map("\n".join))
+def test_line_corrections(text: str) -> None:
+    counts, _, lines = Dclm().expand()
+    assert isinstance(counts, Score)
+    assert isinstance(lines, Transform)
+    batch = batch_of([text])
+    assert lines.transform(batch).column("text").to_pylist() == [corrected(text)]
+    row = {k.removeprefix("quality.dclm_"): v for k, v in counts.score(batch).to_pylist()[0].items()}
+    for key, value in (("words_before", text), ("words_after", corrected(text))):
+        assert row[key] == sum(w[0].isalnum() for w in value.split())
+
+
+def test_pages_that_lose_more_than_a_twentieth_go() -> None:
+    texts = [PROSE, PROSE + "\n3 likes\nHome", "\n".join([PROSE, "HOME AND MORE CAPITALS " * 3]), "SHOUTING ONLY"]
+    counts, pages, _ = Dclm().expand()
+    assert isinstance(counts, Score)
+    assert isinstance(pages, Filter)
+    out = counts.score(batch_of(texts))
+    columns = {**{n: out.column(n) for n in out.schema.names}, "language.code": pa.array(["en"] * len(texts))}
+    assert evaluate(pages.rules(), columns, len(texts)).kept.tolist() == [True, True, False, False]
