@@ -41,11 +41,14 @@ def card(plan: Plan, counts: Sequence[StageCount], digest: str, exports: Sequenc
         lines.append(f"| {row.stage} | {row.entered:,} | {row.kept:,} | {reasons} | {row.all_quarantined:,} |")
     lines += ["", "## Settings", ""]
     seen = set()
+    models = f"{plan.run_dir}/models/"
     for node in plan.nodes:
         if node.kind == "wide" or (node.stage, node.where) in seen:
             continue
         seen.add((node.stage, node.where))
-        given = json.dumps(dict(node.params), ensure_ascii=False, default=str)
+        # a pinned model by its SHA-256 and name: where the run folder lies is nobody's business
+        params = {k: v.removeprefix(models) if isinstance(v, str) else v for k, v in node.params.items()}
+        given = json.dumps(params, ensure_ascii=False, default=str)
         lines.append(f"- {node.stage}: `{given}`")
     libraries = sorted({(k, v) for n in plan.nodes for k, v in n.libraries.items()})
     lines += ["", "## Libraries", "", ", ".join(f"{k} {v}" for k, v in libraries) + "."]

@@ -41,27 +41,38 @@ def providers() -> tuple[tuple[str, ModuleType], ...]:
 
 
 def _load_provider(point: EntryPoint) -> ModuleType:
-    package = point.value
+    package, origin = point.value, _origin(point)
+    if origin is not None and package not in sys.modules:
+        _pass_over_strangers(package, origin)
     module = importlib.import_module(package)
     if hasattr(module, MARKER):
         return module
-    # A folder of the same name in the working directory, or in front of us on sys.path, shadows the package.
-    origin = _origin(point)
-    if origin is None or package in {n.partition(".")[0] for n in sys.modules if n.startswith(package + ".")}:
+    if origin is None or any(name.startswith(package + ".") for name in sys.modules):
         raise ConfigError(
             f"the package {package!r} at {_where(module)} is not the provider of corpusflow stages {point.name!r}",
-            hint=f"run from another folder, or rename {_where(module)}",
+            hint=f"run from another folder, or rename {_where(module)}; a provider of your own says {MARKER} = True",
         )
-    # The stranger's folder goes behind ours on the path (and stays there: child processes are given this path).
-    shadow = os.path.dirname(os.path.dirname(os.path.realpath(_where(module))))
-    behind = [p for p in sys.path if os.path.realpath(p or os.getcwd()) == shadow]
-    sys.path[:] = [p for p in sys.path if p not in behind]
-    if os.path.dirname(origin) not in sys.path:
-        sys.path.append(os.path.dirname(origin))
-    sys.path.extend(behind)
-    del sys.modules[package]
-    importlib.invalidate_caches()
+    del sys.modules[package]  # imported before anybody asked us
+    _pass_over_strangers(package, origin)
     return importlib.import_module(package)
+
+
+def _pass_over_strangers(package: str, origin: str) -> None:
+    """Put folders that hold another package of this name behind the provider's on the path, without importing it.
+
+    They stay there: child processes are given this path. Ray puts the driver's working directory in front for its workers.
+    """
+    home = os.path.realpath(os.path.dirname(origin))
+    places = [os.path.realpath(p or os.getcwd()) for p in sys.path]
+    ours = places.index(home) if home in places else len(places)
+    strangers = [
+        p for p, place in zip(sys.path[:ours], places, strict=False) if os.path.isdir(os.path.join(place, package))
+    ]
+    if not strangers and ours < len(places):
+        return
+    rest = [p for p in sys.path if p not in strangers]
+    sys.path[:] = [*rest, *([] if ours < len(places) else [home]), *strangers]
+    importlib.invalidate_caches()
 
 
 def _origin(point: EntryPoint) -> str | None:

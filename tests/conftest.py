@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,3 +22,14 @@ def quick_root() -> Iterator[Path]:
     root = Path(tempfile.mkdtemp(prefix="corpusflow-", dir=shm if os.access(shm, os.W_OK) else None))
     yield root
     shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Any]:
+    """A Ray cluster of one node, shared by all tests that join one (`run.address`)."""
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 100 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    yield cluster
+    cluster.shutdown()

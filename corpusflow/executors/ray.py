@@ -67,6 +67,7 @@ class RayExecutor(Executor):
             options["address"] = run.address
         else:
             options.update(
+                address="local",  # never a cluster that happens to run on this machine
                 num_cpus=self._limit or os.cpu_count() or 1,
                 include_dashboard=False,
                 _node_ip_address="127.0.0.1",

@@ -50,7 +50,9 @@ def link_list(rng: random.Random, script: int) -> str:
     for _ in range(rng.randint(15, 60)):
         date = f"{rng.randint(2009, 2024)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
         title = rng.choice(TITLES)[script] + rng.choice(["", f"（{rng.randint(1, 99)}）", rng.choice(TITLES)[script]])
-        lines.append(rng.choice([f"{title} {date}", f"· {title}", f"{rng.randint(1, 60)}. {title}", f"[{date}] {title}"]))
+        lines.append(
+            rng.choice([f"{title} {date}", f"· {title}", f"{rng.randint(1, 60)}. {title}", f"[{date}] {title}"])
+        )
     return "\n".join(lines)
 
 

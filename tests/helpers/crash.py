@@ -145,7 +145,7 @@ class Tiny:
         self.toy = toy
         toy.corpus(FILES)
         quiet = run_to_end(self.config("quiet"), toy.root, fault="any:0")
-        assert quiet.code == 0 and quiet.digest, quiet
+        assert (quiet.code, bool(quiet.digest)) == (0, True), quiet
         self.digest, self.points = quiet.digest, quiet.points
         self.exports = published(self.folder("quiet"))
         assert len(self.exports) >= 4
@@ -198,7 +198,9 @@ def verify_all(run_dir: Path) -> int:
 
 def records(run_dir: Path) -> dict[str, str]:
     """Record file -> attempt; nothing in it may ever change."""
-    return {str(p.relative_to(run_dir)): json.loads(p.read_bytes())["attempt"] for p in run_dir.rglob("_commits/*.json")}
+    return {
+        str(p.relative_to(run_dir)): json.loads(p.read_bytes())["attempt"] for p in run_dir.rglob("_commits/*.json")
+    }
 
 
 def published(run_dir: Path) -> dict[str, bytes]:

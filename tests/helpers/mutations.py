@@ -88,7 +88,9 @@ def trust_the_listing() -> None:
         files = list(self.storage.list(folder))
         if found is not None or not files:
             return found
-        parts = tuple(PartFile("rows", f"data/{shard:08d}/{os.path.basename(i.path)}", i.size, "", 0) for i in files[:1])
+        parts = tuple(
+            PartFile("rows", f"data/{shard:08d}/{os.path.basename(i.path)}", i.size, "", 0) for i in files[:1]
+        )
         counters: Mapping[str, Any] = {"in": 0, "kept": 0}
         return Record(self.fp, shard, key, "listed", parts, counters)
 

@@ -8,6 +8,7 @@ the row, ``#`` makes Upper raise, ``~`` makes it refuse, ``%`` makes Codes raise
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -408,3 +409,17 @@ class Counted(Score):
         with open(self.log, "ab") as f:
             f.write(b"x" * batch.num_rows)
         return pa.RecordBatch.from_arrays([pa.array(np.ones(batch.num_rows), pa.int8())], names=["toy.counted"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slow(Score):
+    """For tests that interrupt a run: sleeps at every batch."""
+
+    seconds: float = param(0.2, semantic=False, doc="Seconds per batch.")
+    reads: ClassVar[tuple[str, ...]] = ("text",)
+    adds: ClassVar[Mapping[str, pa.DataType]] = {"toy.slow": pa.int8()}
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_rows:
+            time.sleep(self.seconds)
+        return pa.RecordBatch.from_arrays([pa.array(np.ones(batch.num_rows), pa.int8())], names=["toy.slow"])

@@ -9,7 +9,7 @@ import crash
 import pytest
 from toys import Toy
 
-crash.preload("toy_stages")
+crash.preload("toy_stages", "warm_server")
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,9 @@ def test_trusting_a_listing_is_noticed(tiny: crash.Tiny, fresh: Fresh) -> None:
     assert killed_somewhere(tiny, fresh, mutations.trust_the_listing, 61)
 
 
-def zombie(tiny: crash.Tiny, run: str, fault: str, mutation: Callable[[], None], *more: Callable[[], None]) -> list[str]:
+def zombie(
+    tiny: crash.Tiny, run: str, fault: str, mutation: Callable[[], None], *more: Callable[[], None]
+) -> list[str]:
     """Stop a mutated attempt, let another finish, wake it up; what the usual checks say."""
     said = []
     with tiny.start(run, fault=fault, mutations=[mutation, *more]) as stopped:
@@ -69,7 +71,8 @@ def test_names_used_again_are_noticed(tiny: crash.Tiny, fresh: Fresh) -> None:
     """The zombie opens the file that the other attempt committed, and dies in the middle of writing it again."""
     every = range(tiny.points // 10, tiny.points, tiny.points // 12)
     assert any(
-        zombie(tiny, fresh(), f"any:{n}:stop", mutations.names_used_again, partial(mutations.die_at, n + 8)) for n in every
+        zombie(tiny, fresh(), f"any:{n}:stop", mutations.names_used_again, partial(mutations.die_at, n + 8))
+        for n in every
     )
 
 
