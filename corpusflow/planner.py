@@ -161,7 +161,7 @@ class Planner:
         for item in items:
             if isinstance(item.part, Score) and all(c in available for c in item.part.outputs()):
                 previous = available[next(iter(item.part.outputs()))]
-                if previous.inserted and previous.part == item.part:
+                if previous.inserted and (previous.stage, previous.part) == (item.stage, item.part):
                     continue  # measured already, on this very text, for an earlier rule
             need(item, ())
             add(item)
