@@ -1,7 +1,8 @@
 """ingest.extract: from the bytes of a page to its text.
 
-Reads `raw` with its declared type and codings, writes `text`, `title`, `extract.outcome` and `extract.charset`; rows without
-`raw` (from JSONL, Parquet, text) pass untouched, so that one chain serves all inputs. Promises that no row vanishes: a page
+Reads `raw` with its declared type and codings, writes `text`, `title`, and as signals the outcome, the charset, and what the
+page says of itself (language, author, date, canonical address, licence). Rows without `raw` (from JSONL, Parquet, text) pass
+untouched, so that one chain serves all inputs. Promises that no row vanishes: a page
 that gives no text has an outcome saying why, and is dropped by a rule; one that kills or outlasts the parser process is
 quarantined, its neighbours unharmed.
 """
@@ -16,6 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from corpusflow import Composite, Filter, Rule, Sandbox, Stage, Transform, param
+from stages.ingest._main_text import Reader
+from stages.ingest._page import Engine
+from stages.kernels.page_head import FIELDS
 
 #: Outcome of a page without text -> what it means.
 OUTCOMES: Final[Mapping[str, str]] = {
@@ -31,28 +35,42 @@ OUTCOMES: Final[Mapping[str, str]] = {
 }
 
 
+_ENGINE_DOC: Final = (
+    "What finds the main text: `blocks` (ours), `resiliparse`, or `trafilatura` (slow, must be installed)."
+)
+#: Address space of the parser process: mostly mappings of the compiler that loads kernels.
+_MEMORY_BYTES: Final = 2 << 30
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExtractText(Transform):
     """Main text of a page: decoded, parsed in a killable process, boilerplate left out."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding", "text")
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         "text": pa.large_string(),
         "title": pa.string(),
         "extract.outcome": pa.string(),
         "extract.charset": pa.string(),
+        **{f"extract.{name}": pa.string() for name in FIELDS},
     }
     removes: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding")
     libraries: ClassVar[tuple[str, ...]] = ("resiliparse",)
 
     max_bytes: int = param(8 << 20, doc="Pages with more bytes than this, codings undone, are refused.")
     deadline_seconds: float = param(10.0, doc="Wall clock a page may take; six times that on a second try.")
+    engine: Engine = param("blocks", doc=_ENGINE_DOC)  # noqa: RUF009 - a constant
 
     def open(self) -> Sandbox:
+        params = {"max_bytes": self.max_bytes, "engine": self.engine}
         return Sandbox(
-            "stages.ingest._page:make", {"max_bytes": self.max_bytes}, deadline_seconds=self.deadline_seconds
+            "stages.ingest._page:make", params, deadline_seconds=self.deadline_seconds, memory_bytes=_MEMORY_BYTES
         )
+
+    def warm(self) -> None:
+        if self.engine == "blocks":
+            Reader().read(b"<title>a</title><p>b c</p>")
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = np.flatnonzero(batch.column("raw").is_valid().to_numpy(zero_copy_only=False))
@@ -62,6 +80,7 @@ class ExtractText(Transform):
         outcomes: list[str | None] = [None] * n
         charsets: list[str | None] = [None] * n
         troubles: list[str | None] = [None] * n
+        about: dict[str, list[str | None]] = {name: [None] * n for name in FIELDS}
         results = self.opened.map(_items(batch, rows)) if len(rows) else ()
         for i, result in zip(rows.tolist(), results, strict=True):
             if result.failure is not None:
@@ -70,6 +89,8 @@ class ExtractText(Transform):
                 continue
             outcomes[i] = result.header["outcome"]
             charsets[i] = result.header.get("charset")
+            for name, value in result.header.get("about", {}).items():
+                about[name][i] = value
             if result.parts:
                 texts[i], titles[i] = result.parts[0], result.parts[1] or None
         extracted = pa.array(texts, pa.large_binary()).cast(pa.large_string())
@@ -81,6 +102,7 @@ class ExtractText(Transform):
                 pa.array(titles, pa.binary()).cast(pa.string()),
                 pa.array(outcomes, pa.string()),
                 pa.array(charsets, pa.string()),
+                *(pa.array(values, pa.string()) for values in about.values()),
                 pa.array(troubles, pa.string()),
             ],
             names=[*self.adds, "quarantine"],
@@ -121,10 +143,13 @@ class Extract(Composite):
 
     max_bytes: int = param(8 << 20, doc="Pages with more bytes than this, codings undone, are refused.")
     deadline_seconds: float = param(10.0, doc="Wall clock a page may take; six times that on a second try.")
+    engine: Engine = param("blocks", doc=_ENGINE_DOC)  # noqa: RUF009 - a constant
     keep: bool = param(False, semantic=False, doc="Store the text as extracted, besides the step's last one.")
 
     def expand(self) -> tuple[Stage, ...]:
-        text = ExtractText(max_bytes=self.max_bytes, deadline_seconds=self.deadline_seconds, keep=self.keep)
+        text = ExtractText(
+            max_bytes=self.max_bytes, deadline_seconds=self.deadline_seconds, engine=self.engine, keep=self.keep
+        )
         return (text, ExtractFilter())
 
 

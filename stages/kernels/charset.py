@@ -75,6 +75,8 @@ _ESCAPED: Final = frozenset({"iso2022_jp", "hz"})
 _META: Final = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.\-]{2,40})", re.IGNORECASE)
 _XML: Final = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([a-zA-Z0-9_:.\-]{2,40})")
 _PARAMETER: Final = re.compile(r"charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.\-]{2,40})", re.IGNORECASE)
+#: What 7-bit bytes that are not ASCII have: UTF-16's zeros, ISO-2022's escapes, HZ's tildes.
+_SEVEN_BIT_SIGNS: Final = re.compile(rb"\0|\x1b\$|~\{")
 _HEAD_BYTES: Final = 16 << 10
 
 
@@ -114,6 +116,16 @@ def decode(body: bytes, content_type: str | None = None) -> tuple[str, str]:
     if claims and claims[0] in _WIDE and _by_accident(body, text) and _fits(body, claims[0]):
         return body.decode(claims[0]), claims[0]
     return text, "utf-8"
+
+
+def to_utf8(body: bytes, content_type: str | None = None) -> tuple[bytes, str]:
+    """As `decode`, but the text as UTF-8: most pages are that already."""
+    if body.isascii() and not _SEVEN_BIT_SIGNS.search(body):
+        return body, "ascii"
+    text, codec = decode(body, content_type)
+    if codec == "utf-8" and len(text) < len(body) and not body.startswith(codecs.BOM_UTF8) and "\ufffd" not in text:
+        return body, codec
+    return text.encode("utf-8", "replace"), codec
 
 
 def _seven_bit(body: bytes, content_type: str | None) -> tuple[str, str]:

@@ -1,0 +1,72 @@
+"""What a page says about itself in its head: language, author, date, canonical address, licence.
+
+Reads UTF-8 HTML, gives strings as they stand there, references resolved, one line, bounded. Only the head is looked at, and
+of the body the first link to a licence.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Final
+
+_HEAD_BYTES: Final = 64 << 10
+_VALUE_CHARACTERS: Final = 300
+_TAG: Final = re.compile(rb"<(html|meta|link)\s([^<>]{1,2000})>", re.IGNORECASE)
+_ATTRIBUTE: Final = re.compile(rb"([a-zA-Z:\-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
+_LICENCE: Final = re.compile(rb"https?://creativecommons\.org/(?:licenses|publicdomain)/[a-z0-9./+\-]{2,60}")
+_REL_LICENCE: Final = re.compile(
+    rb"<(?:a|link)\s(?=[^<>]{0,500}rel\s*=\s*[\"']?[^\"'<>]{0,40}licen[sc]e)[^<>]{0,500}?href\s*=\s*[\"']?([^\"'\s<>]{1,300})",
+    re.IGNORECASE,
+)
+
+#: Column -> names of <meta>, the most telling first.
+_META: Final = {
+    "author": ("author", "article:author", "dc.creator", "byl", "parsely-author", "citation_author"),
+    "published": (
+        "article:published_time",
+        "datepublished",
+        "dc.date",
+        "dc.date.issued",
+        "date",
+        "pubdate",
+        "publishdate",
+        "parsely-pub-date",
+        "citation_publication_date",
+    ),
+}
+_RANK: Final = {name: (column, i) for column, names in _META.items() for i, name in enumerate(names)}
+FIELDS: Final = ("language", "author", "published", "canonical", "licence")
+
+
+def about(page: bytes) -> dict[str, str]:
+    """The fields that the page fills, of FIELDS."""
+    end = page.find(b"<body", 0, _HEAD_BYTES)
+    head = page[: end if end >= 0 else _HEAD_BYTES]
+    found: dict[str, str] = {}
+    ranks: dict[str, int] = {}
+    for tag in _TAG.finditer(head):
+        values = {a[1].lower(): a[2] or a[3] or a[4] or b"" for a in _ATTRIBUTE.finditer(tag[2])}
+        kind = tag[1].lower()
+        if kind == b"html":
+            _put(found, "language", values.get(b"lang") or values.get(b"xml:lang"))
+        elif kind == b"link":
+            if values.get(b"rel", b"").lower() == b"canonical":
+                _put(found, "canonical", values.get(b"href"))
+        else:
+            name = values.get(b"name") or values.get(b"property") or values.get(b"itemprop") or b""
+            column, rank = _RANK.get(name.decode("utf-8", "replace").lower(), ("", 0))
+            if column and rank < ranks.get(column, 99) and _put(found, column, values.get(b"content")):
+                ranks[column] = rank
+    if b"icense" in page or b"icence" in page:
+        licence = _REL_LICENCE.search(page) or _LICENCE.search(page)
+        if licence is not None:
+            _put(found, "licence", licence[licence.lastindex or 0])
+    return found
+
+
+def _put(found: dict[str, str], column: str, value: bytes | None) -> bool:
+    text = " ".join(html.unescape(value.decode("utf-8", "replace")).split()) if value else ""
+    if text:
+        found[column] = text[:_VALUE_CHARACTERS]
+    return bool(text)
