@@ -8,9 +8,10 @@ once in 2**64 pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow as pa
 from corpusflow import PhaseInputs, PhaseTask
 from stages.dedup import _shards
 from stages.dedup._keyed import salt
+from stages.dedup._outbox import Outbox
 from stages.dedup._runs import Held, Run, RunWriter, bucket_counts, chunks, held, slices
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import band_keys
@@ -84,33 +86,62 @@ def units_of(inputs: PhaseInputs) -> int:
     return sum(int(n["units"]) for n in inputs.info("bands").values())
 
 
-def edge_tasks(inputs: PhaseInputs, bands: int) -> int:
+class KnownKeys(Protocol):
+    """Band keys of earlier runs; see `_known`."""
+
+    def pairs(self, records: np.ndarray) -> np.ndarray:
+        """(indexed document, document) of the (key, document) records whose key is known."""
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """How edges to earlier runs are found.
+
+    Args:
+        documents: of earlier runs.
+        files: that their signatures lie in.
+        keys: band, buckets lo and hi, bits of the buckets -> the keys of that range.
+    """
+
+    documents: int
+    files: int
+    keys: Callable[[int, int, int, int], KnownKeys]
+
+
+def edge_tasks(inputs: PhaseInputs, bands: int, earlier: Callable[[], Earlier] | None = None) -> int:
     """How many tasks `write_edges` has: several bands each in a small run, several tasks a band in a large one."""
-    per_band, bands_per_task = _edge_plan(inputs, bands)
+    per_band, bands_per_task = _edge_plan(inputs, bands, earlier and earlier())
     return per_band * -(-bands // bands_per_task)
 
 
-def _edge_plan(inputs: PhaseInputs, bands: int) -> tuple[int, int]:
+def _edge_plan(inputs: PhaseInputs, bands: int, earlier: Earlier | None) -> tuple[int, int]:
     """(tasks per band, bands per task); one of them is 1."""
-    n = documents_of(inputs)
+    n = documents_of(inputs) + (earlier.documents if earlier else 0)
     if n > _TASK_RECORDS:
         return min(1 << _shards.bucket_bits(inputs), -(-n // _TASK_RECORDS)), 1
     return 1, min(bands, max(1, _TASK_RECORDS // max(1, n)))
 
 
-def write_edges(task: PhaseTask, *, bands: int) -> None:
+def write_edges(task: PhaseTask, *, bands: int, earlier: Callable[[], Earlier] | None = None) -> None:
     """A phase's body; see `edge_tasks`."""
-    per_band, bands_per_task = _edge_plan(task, bands)
+    before = earlier and earlier()
+    per_band, bands_per_task = _edge_plan(task, bands, before)
     first = task.index // per_band * bands_per_task
     lo, hi = _shards.range_of(task, task.index % per_band, per_band)
-    edges = _Edges(task)
+    edges, known = _Edges(task), Outbox(task, "known")
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("bands")]
         for band in range(first, min(first + bands_per_task, bands)):
             near = held(runs, band, lo, hi, 2 * _TASK_RECORDS)
+            keys = before and before.keys(band, lo, hi, _shards.bucket_bits(task))
             for a, b in slices(bucket_counts(near, band, lo, hi), _SLICE_RECORDS):
                 _link(near, band, lo + a, lo + b, edges)
+                if before and keys:
+                    for records in _chunks(near, band, lo + a, lo + b):
+                        pairs = keys.pairs(records)
+                        known.add_buckets(pairs, (pairs[:, 0] >> np.uint64(32)).astype(np.int64), before.files)
     edges.flush()
+    known.close()
 
 
 def _link(runs: Sequence[Run | Held], band: int, lo: int, hi: int, edges: _Edges) -> None:

@@ -7,7 +7,7 @@ one row per removed document, `evidence.parquet` of each task. A cluster that do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -74,11 +74,19 @@ class Verification:
         return self.exact(inputs) and nodes * units * election.unit_bytes > _READ_BYTES
 
 
-def gather(task: PhaseTask, *, election: Election, verification: Verification, order: KeepOrder) -> None:
+def gather(
+    task: PhaseTask,
+    *,
+    election: Election,
+    verification: Verification,
+    order: KeepOrder,
+    settled: Callable[[PhaseInputs, int], np.ndarray] | None = None,
+) -> None:
     """A phase's body, one task per shard group; see `_components.gather_members`."""
+    gone = None if settled is None else settled(task, task.index)
     columns = election.columns(verification.carried(task, election))
     size = _member_bytes(task, election, verification)
-    gather_members(task, order=order, columns=columns, units=election.units, member_bytes=size)
+    gather_members(task, order=order, columns=columns, units=election.units, member_bytes=size, settled=gone)
 
 
 def _member_bytes(inputs: PhaseInputs, election: Election, verification: Verification) -> int:

@@ -77,6 +77,8 @@ def _forest_labels(task: PhaseTask) -> Iterator[np.ndarray]:
         )
     forest = Forest(int(bases[-1]))
     for part in task.parts("edges"):
+        if not part.name.startswith("edges"):
+            continue
         with Run(task, part) as run:
             edges = run.records(0, 0, 1)
         rows = bases[_shards.positions(edges)] + _shards.rows(edges)
@@ -99,14 +101,22 @@ def member_bits(inputs: PhaseInputs, member_bytes: int) -> int:
 
 
 def gather_members(
-    task: PhaseTask, *, order: KeepOrder, columns: tuple[str, ...], units: str, member_bytes: int
+    task: PhaseTask,
+    *,
+    order: KeepOrder,
+    columns: tuple[str, ...],
+    units: str,
+    member_bytes: int,
+    settled: np.ndarray | None = None,
 ) -> None:
-    """A phase's body, one task per shard group: its documents that are in components, by component.
+    """A phase's body, one task per shard group: its documents that are in components, by component, but for the settled.
 
     Records: hash of the component, component, [epoch,] rank words, document. Columns: as asked.
     """
     by_epoch = epochs(task)
     labels = _group_labels(task)
+    if settled is not None:
+        labels = labels[~np.isin(labels[:, 0], settled)]
     read = tuple(dict.fromkeys([*order.columns(), *columns]))
     members = _Members(task, units, member_bits(task, member_bytes))
     for position, shard in _shards.group_shards(task, task.index):

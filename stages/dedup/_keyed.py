@@ -13,7 +13,7 @@ than fit in memory is streamed twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ import xxhash
 
 from corpusflow import Exchange, Phase, PhaseInputs, PhaseTask, Resources, param
 from stages.dedup import _shards, _verdicts
+from stages.dedup._index import INDEXED, IndexFile, IndexKeys, files_of, open_indexes
 from stages.dedup._order import KeepOrder, epochs, parse_keep
 from stages.dedup._runs import Held, Run, RunWriter, bucket_counts, chunks, held, slices
 from stages.kernels.buffers import text_buffers
@@ -46,6 +47,9 @@ class KeyedDuplicates(Exchange):
     sources: tuple[str, ...] = param((), doc="Values of `source`, best first, for source_rank in `keep`.")
     within: str | None = param(None, doc="Only documents with the same value of this column are compared; none: all.")
 
+    against: tuple[str, ...] = param((), semantic=False, doc="Folders of dedup indexes.")
+    against_digests: tuple[str, ...] = param((), doc="What they hold.")
+
     version: ClassVar[int] = 1
     resources: ClassVar[Resources] = Resources(memory=2000 << 20)
 
@@ -65,7 +69,7 @@ class KeyedDuplicates(Exchange):
     def phases(self) -> tuple[Phase, ...]:
         return (
             Phase("runs", self._runs, _shards.group_count),
-            Phase("groups", _groups, _range_tasks),
+            Phase("groups", partial(_groups, earlier=self._earlier), partial(_range_tasks, earlier=self._earlier)),
             Phase("lists", partial(_verdicts.collect, phase="groups"), _shards.group_count),
         )
 
@@ -74,6 +78,9 @@ class KeyedDuplicates(Exchange):
         for rows, found in _verdicts.joined(shard, inputs, "lists", _VERDICT):
             twin, copies = (found.column(c).combine_chunks() for c in _VERDICT.names)
             yield pa.RecordBatch.from_arrays([rows, twin, copies.fill_null(1)], names=["row", *names])
+
+    def _earlier(self) -> list[IndexFile]:
+        return files_of(open_indexes(self.against, self.against_digests), self.prefix.rpartition(".")[2])
 
     def _runs(self, task: PhaseTask) -> None:
         order, by_epoch = self._order(), epochs(task)
@@ -118,8 +125,8 @@ def salt(column: pa.Array) -> np.ndarray:
     return out
 
 
-def _range_tasks(inputs: PhaseInputs) -> int:
-    records = sum(int(n["records"]) for n in inputs.info("runs").values())
+def _range_tasks(inputs: PhaseInputs, *, earlier: Callable[[], list[IndexFile]]) -> int:
+    records = sum(int(n["records"]) for n in inputs.info("runs").values()) + sum(f.rows for f in earlier())
     return min(1 << _shards.bucket_bits(inputs), max(1, -(-records // _TASK_RECORDS)))
 
 
@@ -159,22 +166,25 @@ def _elect(records: np.ndarray, sizes: np.ndarray, run: np.ndarray, row: np.ndar
     return _Elected(records[best], total, run[best], row[best])
 
 
-def _groups(task: PhaseTask) -> None:
-    """Group one key range of all runs; write who stands behind whom, by shard group."""
+def _groups(task: PhaseTask, *, earlier: Callable[[], list[IndexFile]]) -> None:
+    """Group one key range of all runs, and of indexes; write who stands behind whom, by shard group."""
     verdicts = _verdicts.Verdicts(task)
-    lo, hi = _shards.range_of(task, task.index, _range_tasks(task))
+    bits = _shards.bucket_bits(task)
+    lo, hi = _shards.range_of(task, task.index, _range_tasks(task, earlier=earlier))
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("runs")]
         near = held(runs, 0, lo, hi, 2 * _TASK_RECORDS)
+        words = max((run.words() for run in runs), default=2)
+        known = [stack.enter_context(IndexKeys(file, bits, words)) for file in earlier()]
         for a, b in slices(bucket_counts(near, 0, lo, hi), _SLICE_RECORDS):
-            _group_slice(task, runs, near, lo + a, lo + b, verdicts)
+            _group_slice(task, [*runs, *known], [*near, *known], lo + a, lo + b, verdicts)
     verdicts.flush()
 
 
 def _group_slice(
     task: PhaseTask,
-    runs: Sequence[Run],
-    near: Sequence[Run | Held],
+    runs: Sequence[Run | IndexKeys],
+    near: Sequence[Run | Held | IndexKeys],
     lo: int,
     hi: int,
     verdicts: _verdicts.Verdicts,
@@ -196,7 +206,7 @@ def _group_slice(
     again = first if len(first) == 1 else (records for records, _, _ in _chunks(near, lo, hi))
     for records in again:
         group = find_keys(shared.records, records)
-        members = np.flatnonzero(group >= 0)
+        members = np.flatnonzero((group >= 0) & (records[:, -1] < INDEXED))
         group = group[members]
         documents = records[members, -1]
         kept = shared.records[group, -1] == documents
@@ -207,7 +217,9 @@ def _group_slice(
         task.count("groups", int(kept.sum()))
 
 
-def _chunks(runs: Sequence[Run | Held], lo: int, hi: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _chunks(
+    runs: Sequence[Run | Held | IndexKeys], lo: int, hi: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(records, run, row) of buckets [lo, hi), some runs at a time."""
     for part in chunks(runs, 0, lo, hi, 2 * _SLICE_RECORDS):
         yield (
@@ -217,7 +229,7 @@ def _chunks(runs: Sequence[Run | Held], lo: int, hi: int) -> Iterator[tuple[np.n
         )
 
 
-def _names(runs: Sequence[Run], lo: int, hi: int, shared: _Elected) -> pa.Array:
+def _names(runs: Sequence[Run | IndexKeys], lo: int, hi: int, shared: _Elected) -> pa.Array:
     """Ids of the elected, in their order; all that an id is needed for."""
     names = [pa.array([], pa.string())]
     places = [np.zeros(0, np.int64)]

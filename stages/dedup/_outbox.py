@@ -46,6 +46,11 @@ class Outbox:
         self._count = _shards.group_count(self._task, most)
         self._add(records, _shards.group_of(self._task, documents, most), columns)
 
+    def add_buckets(self, records: np.ndarray, buckets: np.ndarray, count: int) -> None:
+        """Send records to the tasks that `buckets` (of `count`) number."""
+        self._count = max(1, count)
+        self._add(records, buckets, None)
+
     def close(self) -> int:
         """Write what is held; the number of records sent."""
         self._flush()

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import IO, Final
+from typing import IO, Final, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import xxhash
 
-from corpusflow import CorruptShardError, Part, PhaseInputs
+from corpusflow import CorruptShardError, Part
 
 _MAGIC: Final = b"CFRUN\x00\x00\x02"
 _TRAILER: Final = 24
@@ -103,6 +103,13 @@ def _encode(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue()[batch.schema.serialize().size : end]
 
 
+class Opens(Protocol):
+    """What a run needs of `PhaseInputs`."""
+
+    def open(self, part: Part) -> IO[bytes]:
+        """A seekable stream."""
+
+
 class Run:
     """A committed run, opened for slices.
 
@@ -110,7 +117,7 @@ class Run:
         CorruptShardError: the file is not a run, or a checksum of what is read does not match.
     """
 
-    def __init__(self, inputs: PhaseInputs, part: Part) -> None:
+    def __init__(self, inputs: Opens, part: Part) -> None:
         self._name = part.path
         self._last: tuple[tuple[int, int, int], np.ndarray] | None = None
         self._stream = inputs.open(part)
@@ -129,11 +136,15 @@ class Run:
         self._tail = tail[: len(tail) - _TRAILER - length]
         self._tail_at = part.size - len(tail)
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stream.close()
+
+    def words(self, segment: int = 0) -> int:
+        """Words of a record."""
+        return int(self._directory[segment, 0])
 
     def rows(self, segment: int = 0) -> int:
         """Records in a segment."""
@@ -255,8 +266,15 @@ def bucket_counts(runs: Sequence[Run | Held], segment: int, lo: int, hi: int) ->
     return total
 
 
+class Records(Protocol):
+    """What can be read in slices."""
+
+    def records(self, segment: int, lo: int, hi: int) -> np.ndarray:
+        """As `Run.records`."""
+
+
 def chunks(
-    runs: Sequence[Run | Held], segment: int, lo: int, hi: int, limit: int
+    runs: Sequence[Records], segment: int, lo: int, hi: int, limit: int
 ) -> Iterator[list[tuple[int, np.ndarray]]]:
     """(position of the run, records) of buckets [lo, hi), as many runs at a time as have `limit` records or one has more.
 

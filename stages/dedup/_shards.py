@@ -17,6 +17,8 @@ _ROWS: Final = 65_536
 #: One bucket holds about this many records of all runs together.
 _BUCKET_RECORDS: Final = 1 << 20
 _ROW_BITS: Final = 32
+#: Shards that one task reads together, at most.
+MOST: Final = 96
 
 
 def documents(position: int, rows: np.ndarray) -> np.ndarray:
@@ -34,28 +36,28 @@ def rows(numbers: np.ndarray) -> np.ndarray:
     return (numbers & np.uint64(0xFFFFFFFF)).astype(np.int32)
 
 
-def group_size(inputs: PhaseInputs, most: int = 96) -> int:
+def group_size(inputs: PhaseInputs, most: int = MOST) -> int:
     """Shards that one task reads together, at most `most`: few files at scale, one shard a task in small runs."""
     return group_size_of(len(inputs.shards), most)
 
 
-def group_size_of(shards: int, most: int = 96) -> int:
+def group_size_of(shards: int, most: int = MOST) -> int:
     """The same, from the number of shards."""
     return int(min(most, max(1, shards // 64)))
 
 
-def group_count(inputs: PhaseInputs, most: int = 96) -> int:
+def group_count(inputs: PhaseInputs, most: int = MOST) -> int:
     """Tasks of a phase over groups of shards."""
     return -(-len(inputs.shards) // group_size(inputs, most))
 
 
-def group_shards(inputs: PhaseInputs, group: int, most: int = 96) -> list[tuple[int, int]]:
+def group_shards(inputs: PhaseInputs, group: int, most: int = MOST) -> list[tuple[int, int]]:
     """(position, shard number) of the shards in a group."""
     size = group_size(inputs, most)
     return [(p, inputs.shards[p]) for p in range(group * size, min((group + 1) * size, len(inputs.shards)))]
 
 
-def group_of(inputs: PhaseInputs, numbers: np.ndarray, most: int = 96) -> np.ndarray:
+def group_of(inputs: PhaseInputs, numbers: np.ndarray, most: int = MOST) -> np.ndarray:
     """The group in which each document's shard is: int64 array."""
     return positions(numbers) // group_size(inputs, most)
 

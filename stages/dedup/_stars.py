@@ -110,6 +110,8 @@ def _scatter(task: PhaseTask) -> None:
     """The edges of one earlier task under both of their ends."""
     out = _Pairs(task)
     for part in task.parts("edges", task.index):
+        if not part.name.startswith("edges"):
+            continue
         with Run(task, part) as run:
             out.add_both(run.records(0, 0, 1))
     out.close()

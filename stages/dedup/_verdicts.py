@@ -63,11 +63,11 @@ class Verdicts:
         self._files += 1
 
 
-def collect(task: PhaseTask, *, phase: str) -> None:
-    """A phase's body, one task per shard group: its verdicts of all runs of `phase`, sorted by document."""
+def collect(task: PhaseTask, *, phase: str, and_phase: str | None = None) -> None:
+    """A phase's body, one task per shard group: its verdicts of all runs of a phase (or two), sorted by document."""
     documents: list[np.ndarray] = []
     tables: list[pa.Table] = []
-    for part in task.parts(phase):
+    for part in [*task.parts(phase), *(task.parts(and_phase) if and_phase else ())]:
         if not part.name.startswith(_LABEL):
             continue
         with Run(task, part) as run:

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusflow import Composite, Filter, Rule, Score, Stage, param
+from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
+from stages.dedup._index import check_against
 from stages.dedup._keyed import KeyedDuplicates, hash_column
 from stages.dedup._order import content_hashes, parse_keep
 from stages.kernels.buffers import text_buffers
@@ -60,6 +61,9 @@ class ExactHash(Score):
             columns.append(pc.utf8_length(text).cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))
 
+    def facts(self) -> Mapping[str, Any]:
+        return {"ignore_case": self.ignore_case, "ignore_space": self.ignore_space}
+
     def warm(self) -> None:
         self.score(pa.record_batch([pa.array(["É a"], pa.large_string())], names=["text"]))
 
@@ -82,17 +86,28 @@ class Exact(Composite):
     )
     sources: tuple[str, ...] = param((), doc="Values of `source`, best first, for source_rank in `keep`.")
     within: str | None = param(None, doc="Compare only documents with the same value of this column; none: all.")
+    against: tuple[str, ...] = param((), doc="Folders of dedup indexes of earlier runs, whose documents win.")
     ignore_case: bool = param(True, doc="Texts that differ in case alone are the same.")
     ignore_space: bool = param(True, doc="Texts that differ in white space alone are the same.")
 
     def __post_init__(self) -> None:
         parse_keep(PREFIX, self.keep, self.sources)
+        if self.against and self.within is not None:
+            raise ConfigError(f"{PREFIX}: `against` and `within` do not go together: an index knows no scopes")
 
     def expand(self) -> tuple[Stage, ...]:
         length = "length" in {k.column for k in parse_keep(PREFIX, self.keep, self.sources)}
+        score = ExactHash(ignore_case=self.ignore_case, ignore_space=self.ignore_space, length=length)
         return (
-            ExactHash(ignore_case=self.ignore_case, ignore_space=self.ignore_space, length=length),
-            KeyedDuplicates(prefix=PREFIX, keep=self.keep, sources=self.sources, within=self.within),
+            score,
+            KeyedDuplicates(
+                prefix=PREFIX,
+                keep=self.keep,
+                sources=self.sources,
+                within=self.within,
+                against=self.against,
+                against_digests=check_against(PREFIX, self.against, "exact", score.facts()),
+            ),
             ExactFilter(),
         )
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,8 @@ from corpusflow import (
     Stage,
     param,
 )
-from stages.dedup import _bands, _clusters, _components, _shards, _stars, _verdicts
+from stages.dedup import _bands, _clusters, _components, _known, _shards, _stars, _verdicts
+from stages.dedup._index import check_against
 from stages.dedup._members import Election
 from stages.dedup._order import KeepOrder, content_hashes, parse_keep
 from stages.dedup._settings import Settings, settings
@@ -116,6 +117,10 @@ class MinHashSignature(Score):
                 out[i] = sha1_signature(found, out.shape[1], self.hash_seed, legacy=legacy)
         return out
 
+    def facts(self) -> Mapping[str, Any]:
+        names = ("bands", "rows", "shingle", "unit", "digits_alike", "family", "hash_seed", "bits")
+        return {name: getattr(self, name) for name in names}
+
     def warm(self) -> None:
         self.score(pa.record_batch([pa.array(["a short text, 短文"], pa.large_string())], names=["text"]))
 
@@ -136,6 +141,8 @@ class NearDuplicates(Exchange):
     within: str | None = param(None, doc="Compare only documents with the same value of this column; none: all.")
     max_representatives: int = param(256, doc="Kept documents of a cluster that others are compared with.")
     components: Literal["memory", "files"] = param("memory", semantic=False, doc="Where components are found.")
+    against: tuple[str, ...] = param((), semantic=False, doc="Folders of dedup indexes.")
+    against_digests: tuple[str, ...] = param((), doc="What they hold.")
 
     version: ClassVar[int] = 1
     resources: ClassVar[Resources] = Resources(memory=2500 << 20)
@@ -164,17 +171,27 @@ class NearDuplicates(Exchange):
 
     def phases(self) -> tuple[Phase, ...]:
         election, verification = self._election(), _clusters.Verification(self.verify)
+        against = _known.Against(self.against, self.against_digests)
+        earlier = against.earlier if against else None
         bands = partial(
             _bands.write_bands, signature=_SIGNATURE, units=_UNITS, within=self.within, bands=self.bands, rows=self.rows
         )
-        edges = partial(_bands.write_edges, bands=self.bands)
+        edges = partial(_bands.write_edges, bands=self.bands, earlier=earlier)
         in_files = self.components == "files"
-        gather = partial(_clusters.gather, election=election, verification=verification, order=self._order())
+        gather = partial(
+            _clusters.gather,
+            election=election,
+            verification=verification,
+            order=self._order(),
+            settled=_known.settled if against else None,
+        )
         elect = partial(_clusters.hold_elections, election=election, verification=verification)
+        lists = partial(_verdicts.collect, phase="elect", and_phase="settle" if against else None)
         summary = partial(summarise, bands=self.bands, rows=self.rows, min_similarity=self.min_similarity)
         return (
             Phase("bands", bands, _shards.group_count),
-            Phase("edges", edges, partial(_bands.edge_tasks, bands=self.bands)),
+            Phase("edges", edges, partial(_bands.edge_tasks, bands=self.bands, earlier=earlier)),
+            *(self._known_phases(against) if against else ()),
             *(_stars.star_phases() if in_files else ()),
             Phase(
                 "components",
@@ -183,8 +200,21 @@ class NearDuplicates(Exchange):
             ),
             Phase("members", gather, _shards.group_count),
             Phase("elect", elect, partial(_clusters.tasks, election=election, verification=verification)),
-            Phase("lists", partial(_verdicts.collect, phase="elect"), _shards.group_count),
+            Phase("lists", lists, _shards.group_count),
             Phase("summary", summary, _one),
+        )
+
+    def _known_phases(self, against: _known.Against) -> tuple[Phase, ...]:
+        find = partial(_known.find_signatures, against=against)
+        settle = partial(
+            _known.settle,
+            signature=_SIGNATURE,
+            permutations=self.bands * self.rows,
+            threshold=self.min_similarity,
+        )
+        return (
+            Phase("known", find, partial(_known.signature_tasks, against=against)),
+            Phase("settle", settle, _shards.group_count),
         )
 
     def warm(self) -> None:
@@ -253,6 +283,9 @@ class MinHash(Composite):
         doc="Where connected components are found: in one process's memory, up to 400 million documents, or over files, "
         "any number; the outcome is the same.",
     )
+    against: tuple[str, ...] = param(
+        (), doc="Folders of dedup indexes of earlier runs, whose documents win (the share of equal minima decides)."
+    )
     hash_seed: int = param(1, doc="Picks the permutations.")
     family: Literal["native", "datasketch", "datasketch_legacy"] = param(
         "native",
@@ -270,6 +303,8 @@ class MinHash(Composite):
             raise ConfigError(
                 f"{PREFIX}: 16 bits of {chosen.rows} rows are too few to tell documents apart", hint="bits: 32"
             )
+        if self.against and self.within is not None:
+            raise ConfigError(f"{PREFIX}: `against` and `within` do not go together: an index knows no scopes")
         if self.max_representatives < 1:
             raise ConfigError(f"{PREFIX}.max_representatives: {self.max_representatives} is less than 1")
 
@@ -314,6 +349,8 @@ class MinHash(Composite):
             within=self.within,
             max_representatives=self.max_representatives,
             components=self.components,
+            against=self.against,
+            against_digests=check_against(PREFIX, self.against, "minhash", signature.facts()),
         )
         return signature, exchange, NearFilter()
 

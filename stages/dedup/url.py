@@ -20,13 +20,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
+from stages.dedup._index import check_against
 from stages.dedup._keyed import KeyedDuplicates, hash_column
 from stages.dedup._order import content_hashes, parse_keep
 from stages.kernels.buffers import text_buffers
@@ -99,6 +100,9 @@ class UrlHash(Score):
             columns.append(pc.utf8_length(batch.column("text")).cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))
 
+    def facts(self) -> Mapping[str, Any]:
+        return {"ignore_parameters": list(self.ignore_parameters)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class UrlFilter(Filter):
@@ -118,21 +122,32 @@ class Url(Composite):
     )
     sources: tuple[str, ...] = param((), doc="Values of `source`, best first, for source_rank in `keep`.")
     within: str | None = param(None, doc="Compare only documents with the same value of this column; none: all.")
+    against: tuple[str, ...] = param((), doc="Folders of dedup indexes of earlier runs, whose documents win.")
     ignore_parameters: tuple[str, ...] = param(
         TRACKING, doc="Query parameters left out; `*` at the end of a name is a wildcard."
     )
 
     def __post_init__(self) -> None:
         parse_keep(PREFIX, self.keep, self.sources)
+        if self.against and self.within is not None:
+            raise ConfigError(f"{PREFIX}: `against` and `within` do not go together: an index knows no scopes")
         for name in self.ignore_parameters:
             if "*" in name[:-1] or not name.strip("*"):
                 raise ConfigError(f"{PREFIX}.ignore_parameters: {name!r}", hint="`*` may only end a name")
 
     def expand(self) -> tuple[Stage, ...]:
         length = "length" in {k.column for k in parse_keep(PREFIX, self.keep, self.sources)}
+        score = UrlHash(ignore_parameters=self.ignore_parameters, length=length)
         return (
-            UrlHash(ignore_parameters=self.ignore_parameters, length=length),
-            KeyedDuplicates(prefix=PREFIX, keep=self.keep, sources=self.sources, within=self.within),
+            score,
+            KeyedDuplicates(
+                prefix=PREFIX,
+                keep=self.keep,
+                sources=self.sources,
+                within=self.within,
+                against=self.against,
+                against_digests=check_against(PREFIX, self.against, "url", score.facts()),
+            ),
             UrlFilter(),
         )
 
