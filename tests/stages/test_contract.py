@@ -72,9 +72,20 @@ def text(folder: Path) -> list[str]:
     return [str(folder / "a.txt")]
 
 
+def arpa(folder: Path) -> str:
+    pytest.importorskip("kenlm")
+    unigrams = "-1.0\t<unk>\n0\t<s>\t-0.5\n-0.6\t</s>\n-0.4\tthe\t-0.3\n"
+    (folder / "a.arpa").write_text(
+        f"\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n{unigrams}\n\\2-grams:\n-0.2\t<s> the\n\n\\end\\\n"
+    )
+    return str(folder / "a.arpa")
+
+
 #: Stage -> its required parameters, made in a folder.
 REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "ingest.jsonl": lambda folder: {"paths": jsonl(folder)},
+    "quality.perplexity": lambda folder: {"model": arpa(folder)},
+    "stats.quantile": lambda folder: {"column": "quality.chars", "by": None},
     "ingest.parquet": lambda folder: {"paths": parquet(folder)},
     "ingest.text": lambda folder: {"paths": text(folder)},
     "ingest.warc": lambda folder: {"paths": [str(ROOT / "sample_data" / "web" / "web-00.warc.gz")]},
