@@ -19,7 +19,7 @@ from stages.kernels.words import mix
 COUNTED: Final = (
     "lines", "line_chars", "longest_line", "short_lines", "bullet_lines", "ellipsis_lines", "terminal_lines", "dup_lines",
     "dup_line_chars", "paragraphs", "dup_paragraphs", "dup_paragraph_chars", "javascript_lines", "policy_lines",
-    "lorem_ipsum_lines",
+    "lorem_ipsum_lines", "code_lines",
 )  # fmt: skip
 #: Lines of at most so many characters are short (FineWeb).
 SHORT_LINE: Final = 30
@@ -135,6 +135,7 @@ def measure_lines(text: Any, newlines: Any, unicode: Any, scratch: Any, out: Any
             out[4] += _starts_with_bullet(line, unicode)
             out[5] += _ends_with_ellipsis(line)
             out[6] += _ends_terminal(line, unicode)
+            out[15] += _looks_like_code(line)
             if insert(scratch.lines, mask, key):
                 out[7] += 1
                 out[8] += chars
@@ -224,6 +225,16 @@ def _ends_with_ellipsis(line: Any) -> Any:
         return line[end - 2] == _STOP and line[end - 3] == _STOP
     cp, _ = decode(line, previous(line, 0, end), end)
     return cp == _ELLIPSIS
+
+
+@kernel
+def _looks_like_code(line: Any) -> Any:
+    """Ends as statements and blocks do, or begins as comments do."""
+    n = line.shape[0]
+    last = line[n - 1]
+    if last == 0x3B or last == 0x7B or last == 0x7D:  # ; { }
+        return True
+    return n > 1 and line[0] == 0x2F and (line[1] == 0x2F or line[1] == 0x2A)  # // /*
 
 
 @kernel

@@ -57,6 +57,7 @@ SIGNALS: Final[Mapping[str, str]] = {
     "javascript_lines": "lines with `javascript`, case ignored",
     "policy_lines": "lines with terms of use, privacy policy, cookie policy, use(s) (of) cookies, case ignored",
     "lorem_ipsum_lines": "lines with `lorem ipsum`, case ignored",
+    "code_lines": "lines that end in ; { or }, or begin with // or /*",
     "sentences": "sentences ended by terminal punctuation (stages/kernels/sentences.py)",
     "cut_sentences": "pieces of text that a line end cuts off without terminal punctuation",
     "words": "words, in the language's unit",

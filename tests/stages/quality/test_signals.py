@@ -85,6 +85,7 @@ def reference(text: str, language: str = "en") -> dict[str, int | float | None]:
         "policy_lines": sum(any(p in ascii_lower(line) for p in POLICIES) for line in lines),
         "lorem_ipsum_lines": sum("lorem ipsum" in ascii_lower(line) for line in lines),
     }
+    out["code_lines"] = sum(line[-1] in ";{}" or line.startswith(("//", "/*")) for line in lines)
     out["sentences"], out["cut_sentences"] = sentences(text)
     words = text.split()
     count = Counter(words)
@@ -187,7 +188,7 @@ KNOWN = st.characters(exclude_categories=("Cs", "Cn", "Co"), max_codepoint=0x2FF
 PIECES = st.sampled_from(
     ["the", "and", "The", "a", "b", "ab", " ", " ", " ", "\n", "\n\n", "\t", ".", "...", "…", "?", "!", '"', ")", "- ", "* ",
      "• ", "#", "{", "JavaScript", "lorem ipsum", "Privacy Policy", "we use cookies", "。", "你好", "かな", "한", "é", "e\u0301",
-     "\u2028", "J.", "e.g.", "3.5", "X", "\x00", "\ufffd", "\u00a0", "ไทย", "😀"]
+     "\u2028", "J.", ";", "// ", "e.g.", "3.5", "X", "\x00", "\ufffd", "\u00a0", "ไทย", "😀"]
 )  # fmt: skip
 TEXTS = st.one_of(
     st.lists(PIECES, max_size=60).map("".join),
