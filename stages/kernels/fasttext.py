@@ -2,7 +2,8 @@
 
 Reads the model format of fastText 0.9 (version 12): words, character and word n-grams, product-quantised or dense
 matrices, pruned vocabularies; hierarchical softmax, softmax, one-vs-all and negative sampling. Labels equal the
-library's and probabilities agree to about 1e-6, at four times its speed. Promise: the same bits on every CPU: sums run in a
+library's and probabilities agree to about 1e-6, at four times its speed; only that a word which begins with ``__label__``
+is a word here. Promise: the same bits on every CPU: sums run in a
 fixed order, nothing is contracted or reassociated, and the exponential is the one below, not the C library's.
 
 A. Joulin et al., Bag of Tricks for Efficient Text Classification, 2016; FastText.zip, 2016.
@@ -32,7 +33,8 @@ class FastText:
         labels: without ``__label__``, in the model's order.
         shape: int64 (5,): words, buckets, shortest and longest character n-gram, longest word n-gram.
         rows: float32 (words + buckets or what pruning left, dim).
-        buckets: int32: row of every bucket, -1 for a pruned one; empty where bucket b is row words + b.
+        buckets: int32 (a power of two, 2): hash table from bucket to row, -1 in free slots; empty where bucket b is row
+            words + b.
         table: int32, a power of two: word at every hash slot, -1 for none.
         words, word_offsets: uint8, int64 (words + 1,): the words' bytes.
         output: float32 (outputs, dim).
@@ -120,10 +122,10 @@ def load(buffer: bytes) -> FastText:
     _, pruned = read.values("2q")
     entries = read.strings(size)
     pairs = read.array(np.int32, 2 * max(pruned, 0)).reshape(-1, 2)
-    buckets = np.empty(0, np.int32)
+    buckets = np.empty((0, 2), np.int32)
     if pruned >= 0:
-        buckets = np.full(bucket, -1, np.int32)
-        buckets[pairs[:, 0]] = pairs[:, 1] + nwords
+        buckets = np.full((_table_size(pruned), 2), -1, np.int32)
+        _fill_buckets(pairs, nwords, buckets)
     (quantised,) = read.values("?")
     rows = _quantised(read) if quantised else _dense(read)
     (quantised_output,) = read.values("?")
@@ -182,15 +184,17 @@ def _decode(codes: np.ndarray, m: int, centroids: np.ndarray, parts: int, width:
     return np.concatenate(columns, axis=1)
 
 
+def _table_size(entries: int) -> int:
+    """A power of two that leaves the table at most half full."""
+    return 1 << max(4, (2 * entries - 1).bit_length())
+
+
 def _word_table(words: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(table, words, word_offsets): open addressing by fastText's own hash, at most half full."""
-    size = 16
-    while size < 2 * len(words):
-        size *= 2
     joined = np.frombuffer(b"".join(words) or b"\0", np.uint8)
     offsets = np.zeros(len(words) + 1, np.int64)
     offsets[1:] = np.cumsum([len(w) for w in words])
-    table = np.full(size, -1, np.int32)
+    table = np.full(_table_size(len(words)), -1, np.int32)
     _fill(joined, offsets, table)
     return table, joined, offsets
 
@@ -232,6 +236,9 @@ def _fill(words: Any, offsets: Any, table: Any) -> Any:
         table[slot] = w
 
 
+_TAYLOR: Final = 1.0 / np.arange(12, 0, -1)
+
+
 @inlined
 def _exp(x: Any) -> Any:
     """e^x in plain multiplications and additions (Cody-Waite reduction, Taylor to degree 12), relative error < 1e-14."""
@@ -240,14 +247,24 @@ def _exp(x: Any) -> Any:
     k = np.int64(np.floor(x * 1.4426950408889634 + 0.5))
     r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10
     p = 1.0
-    for i in range(12, 0, -1):
-        p = 1.0 + p * r / i
+    for i in range(_TAYLOR.shape[0]):
+        p = 1.0 + p * r * _TAYLOR[i]
     return p * np.int64((k + 1023) << 52).view(np.float64)
 
 
 @inlined
 def _sigmoid(x: Any) -> Any:
     return 1.0 / (1.0 + _exp(-x)) if x > -30.0 else _exp(x)
+
+
+@inlined
+def _stepped_sigmoid(x: Any) -> Any:
+    """What fastText computes for one-vs-all and negative sampling: a table of 512 steps between -8 and 8."""
+    if x < -8.0:
+        return 0.0
+    if x > 8.0:
+        return 1.0
+    return _sigmoid(np.floor((x + 8.0) * 512.0 / 16.0) * 16.0 / 512.0 - 8.0)
 
 
 @inlined
@@ -275,12 +292,44 @@ def _add(hidden: Any, rows: Any, buckets: Any, nwords: Any, bucket: Any) -> Any:
     """Add the row of a bucket; how many rows that was, 0 where pruning removed it."""
     row = nwords + bucket
     if buckets.shape[0] > 0:
-        row = np.int64(buckets[bucket])
-        if row < 0:
-            return 0
-    for t in range(hidden.shape[0]):
-        hidden[t] += rows[row, t]
+        mask = np.int64(buckets.shape[0] - 1)
+        slot = _slot(bucket, mask)
+        while buckets[slot, 0] != bucket:
+            if buckets[slot, 0] < 0:
+                return 0
+            slot = (slot + 1) & mask
+        row = np.int64(buckets[slot, 1])
+    _add_row(hidden, rows, row)
     return 1
+
+
+@inlined
+def _slot(bucket: Any, mask: Any) -> Any:
+    """Where the search for a bucket begins (Fibonacci hashing)."""
+    return np.int64((np.uint64(bucket) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & mask
+
+
+@inlined
+def _add_row(hidden: Any, rows: Any, row: Any) -> None:
+    # Sixteen is what language models have; a loop of known length becomes two vector additions.
+    if hidden.shape[0] == 16:
+        for t in range(16):
+            hidden[t] += rows[row, t]
+    else:
+        for t in range(hidden.shape[0]):
+            hidden[t] += rows[row, t]
+
+
+@kernel
+def _fill_buckets(pairs: Any, nwords: Any, buckets: Any) -> None:
+    mask = np.int64(buckets.shape[0] - 1)
+    for k in range(pairs.shape[0]):
+        bucket = np.int64(pairs[k, 0])
+        slot = _slot(bucket, mask)
+        while buckets[slot, 0] >= 0:
+            slot = (slot + 1) & mask
+        buckets[slot, 0] = bucket
+        buckets[slot, 1] = pairs[k, 1] + nwords
 
 
 @inlined
@@ -351,7 +400,7 @@ def _output(hidden: Any, output: Any, left: Any, right: Any, loss: Any, scores: 
             out[k] = scores[k] / total
     else:
         for k in range(labels):
-            out[k] = _sigmoid(_dot(hidden, output, k))
+            out[k] = _stepped_sigmoid(_dot(hidden, output, k))
 
 
 @kernel
@@ -382,7 +431,8 @@ def classify(
     nwords = shape[0]
     bucket = np.uint64(shape[1])
     for d in range(offsets.shape[0] - 1):
-        hidden[:] = 0
+        for t in range(hidden.shape[0]):
+            hidden[t] = 0
         count = 0
         number = 0
         i = offsets[d]
@@ -399,8 +449,7 @@ def classify(
             word = _find(data, start, i, h, table, words, word_offsets)
             if word >= 0:
                 count += 1
-                for t in range(hidden.shape[0]):
-                    hidden[t] += rows[word, t]
+                _add_row(hidden, rows, word)
             if shape[3] > 0:
                 count += _characters(data, start, i, shape, rows, buckets, hidden)
             if shape[4] > 1:
@@ -408,8 +457,7 @@ def classify(
                 number += 1
         if eos >= 0:
             count += 1
-            for t in range(hidden.shape[0]):
-                hidden[t] += rows[eos, t]
+            _add_row(hidden, rows, eos)
         if shape[4] > 1:
             h = np.uint32(2166136261)
             for byte in (60, 47, 115, 62):
@@ -422,7 +470,8 @@ def classify(
                     wide = wide * np.uint64(116049371) + np.uint64(np.int64(hashes[b]))
                     count += _add(hidden, rows, buckets, nwords, np.int64(wide % bucket))
         if count == 0:
-            out[d, :] = 0
+            for k in range(out.shape[1]):
+                out[d, k] = 0
             continue
         for t in range(hidden.shape[0]):
             hidden[t] = hidden[t] * np.float32(1.0 / count)

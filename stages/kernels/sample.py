@@ -1,7 +1,8 @@
 """A bounded sample of each document for language models, with the letters of every script counted on the way.
 
 Reads Arrow buffers of valid UTF-8. Of a long document three windows are looked at: its beginning, its middle and its end.
-What is not language is left out: numbers, markup, addresses, paths, options, identifiers. White space becomes one space.
+What is not language is left out: numbers, markup, addresses, paths, options, identifiers, what stands between backticks.
+White space becomes one space.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from stages.kernels.jit import inlined, kernel
-from stages.kernels.script import HANI, KANA, KORE, SIMPLIFIED, TRADITIONAL
+from stages.kernels.script import CANTONESE, CLASSICAL, HANI, KANA, KORE, MODERN, SIMPLIFIED, TRADITIONAL
 
 #: Columns of the facts.
 LETTERS: Final = 0  # in all, a Han, kana or Hangul character counting as _SYLLABLE
@@ -21,9 +22,14 @@ KANA_LETTERS: Final = 3
 HANGUL_LETTERS: Final = 4
 SIMPLIFIED_LETTERS: Final = 5
 TRADITIONAL_LETTERS: Final = 6
-FACTS: Final = 7
+SCRIPT_LETTERS: Final = 7  # of LETTERS, those in SCRIPT
+CANTONESE_LETTERS: Final = 8
+MODERN_LETTERS: Final = 9
+CLASSICAL_LETTERS: Final = 10
+FACTS: Final = 11
 
 _SYLLABLE: Final = 3  # letters of an alphabet that say as much as one such character
+_LONGEST_CODE: Final = 160  # bytes between two backticks of a line
 _WORD_REACH: Final = 48  # bytes a window is moved or extended so as not to cut a word
 
 
@@ -78,6 +84,17 @@ def _ascii_end(data: Any, i: Any, end: Any) -> Any:
     return i, word
 
 
+@inlined
+def _after_code(data: Any, i: Any, stop: Any) -> Any:
+    """Behind the closing backtick of the code that opens at i; i where none closes on the line."""
+    for j in range(i + 1, min(stop, i + _LONGEST_CODE)):
+        if data[j] == 96:
+            return j + 1
+        if data[j] == 10:
+            break
+    return i
+
+
 @kernel
 def sample(
     data: Any,
@@ -85,6 +102,7 @@ def sample(
     valid: Any,
     scripts: Any,
     variants: Any,
+    lowers: Any,
     counts: Any,
     window: Any,
     lower: Any,
@@ -97,18 +115,23 @@ def sample(
     Args:
         data, offsets, valid: uint8 (bytes,), int64 (n + 1,), bool (n,).
         scripts, variants: of `script.script_table` and `script.variant_table`.
+        lowers: uint16 (0x800,): lower case of two-byte characters, of `script.lower_table`.
         counts: int32 scratch, one for every script.
         window: bytes of each of the three windows; a document of up to three windows is taken whole.
-        lower: whether ASCII letters become lower case.
+        lower: whether letters of one or two bytes become lower case.
         out, out_offsets: uint8 (long enough: see `sample_bound`), int64 (n + 1,): the samples.
         facts: int32 (n, FACTS).
     """
     o = 0
     out_offsets[0] = 0
     for d in range(offsets.shape[0] - 1):
-        counts[:] = 0
+        for s in range(counts.shape[0]):
+            counts[s] = 0
         simplified = 0
         traditional = 0
+        cantonese = 0
+        modern = 0
+        classical = 0
         start = offsets[d]
         end = offsets[d + 1] if valid[d] else start
         whole = end - start <= 3 * window
@@ -121,6 +144,8 @@ def sample(
                         out[o] = 32
                         o += 1
                     i += 1
+                elif b == 96 and _after_code(data, i, stop) > i:
+                    i = _after_code(data, i, stop)
                 elif b < 0x80:
                     first = i
                     i, word = _ascii_end(data, i, stop)
@@ -139,10 +164,17 @@ def sample(
                         code = (code << 6) | (data[i + j] & 0x3F)
                         out[o + j] = data[i + j]
                     counts[scripts[code]] += 1
+                    if lower and code < 0x800:
+                        small = lowers[code]
+                        out[o] = 0xC0 | small >> 6
+                        out[o + 1] = 0x80 | small & 0x3F
                     if code < 0x10000:
                         variant = variants[code]
-                        simplified += variant == SIMPLIFIED
-                        traditional += variant == TRADITIONAL
+                        simplified += variant & SIMPLIFIED
+                        traditional += (variant & TRADITIONAL) != 0
+                        cantonese += (variant & CANTONESE) != 0
+                        modern += (variant & MODERN) != 0
+                        classical += (variant & CLASSICAL) != 0
                     if code == 0x3000 or code == 0xA0:
                         out[o] = 32
                         o += 1
@@ -166,11 +198,15 @@ def sample(
                 best = s
         facts[d, LETTERS] = letters
         facts[d, SCRIPT] = best
+        facts[d, SCRIPT_LETTERS] = counts[best]
         facts[d, HAN_LETTERS] = han
         facts[d, KANA_LETTERS] = kana
         facts[d, HANGUL_LETTERS] = hangul
         facts[d, SIMPLIFIED_LETTERS] = simplified
         facts[d, TRADITIONAL_LETTERS] = traditional
+        facts[d, CANTONESE_LETTERS] = cantonese
+        facts[d, MODERN_LETTERS] = modern
+        facts[d, CLASSICAL_LETTERS] = classical
 
 
 def sample_bound(offsets: Any, window: int) -> int:

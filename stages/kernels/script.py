@@ -76,6 +76,15 @@ LATN: Final = 4
 
 SIMPLIFIED: Final = 1
 TRADITIONAL: Final = 2
+CANTONESE: Final = 4
+MODERN: Final = 8
+CLASSICAL: Final = 16
+#: Function words that one kind of written Chinese uses all the time and the others hardly ever.
+_PARTICLES: Final = (
+    (CANTONESE, "嘅咗喺唔冇佢哋嚟啲睇嗰咁乜嘢咩啱攞瞓諗揾搵畀咪喇啦囉噃嗌嬲"),
+    (MODERN, "的了们們吗嗎呢吧着着这這那么麼很都还還没把被给給让讓跟和"),
+    (CLASSICAL, "之乎者也矣焉哉兮曰耳欤歟邪弗勿莫孰吾汝爾尔乃遂其於于以而"),
+)
 
 
 @cache
@@ -89,8 +98,19 @@ def script_table() -> np.ndarray:
 
 
 @cache
+def lower_table() -> np.ndarray:
+    """uint16 array of shape (0x800,): lower case of every character of two UTF-8 bytes, itself where that is longer."""
+    table = np.arange(0x800, dtype=np.uint16)
+    for code in range(0x80, 0x800):
+        small = chr(code).lower()
+        if len(small) == 1 and 0x80 <= ord(small) < 0x800:
+            table[code] = ord(small)
+    return table
+
+
+@cache
 def variant_table() -> np.ndarray:
-    """uint8 array of shape (0x10000,): SIMPLIFIED or TRADITIONAL where a Chinese character tells, else 0.
+    """uint8 array of shape (0x10000,): what a Chinese character tells: bits SIMPLIFIED, TRADITIONAL, and of particles.
 
     From the repertoires of the national standards: GB 2312 (1980) encodes what the People's Republic writes, Big5 (1984)
     what Taiwan does. A character of one that the other does not have is its form; 后, 里, 台 … are in both and tell nothing.
@@ -103,6 +123,8 @@ def variant_table() -> np.ndarray:
     table = np.zeros(0x10000, np.uint8)
     table[[ord(c) for c in simplified - big5]] = SIMPLIFIED
     table[[ord(c) for c in frequent - simplified]] = TRADITIONAL
+    for kind, characters in _PARTICLES:
+        table[[ord(c) for c in characters]] |= kind
     return table
 
 

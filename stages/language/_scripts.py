@@ -11,7 +11,16 @@ from typing import Final
 
 import numpy as np
 
-from stages.kernels.sample import HAN_LETTERS, KANA_LETTERS, SCRIPT, SIMPLIFIED_LETTERS, TRADITIONAL_LETTERS
+from stages.kernels.sample import (
+    CANTONESE_LETTERS,
+    CLASSICAL_LETTERS,
+    HAN_LETTERS,
+    KANA_LETTERS,
+    MODERN_LETTERS,
+    SCRIPT,
+    SIMPLIFIED_LETTERS,
+    TRADITIONAL_LETTERS,
+)  # fmt: skip
 from stages.kernels.script import HANI, SCRIPTS
 
 #: Primary subtags of the languages that use each script; Latin and scripts not listed say nothing by themselves.
@@ -97,3 +106,18 @@ def script_codes(facts: np.ndarray, rows: np.ndarray) -> np.ndarray:
     script[(rows == HANI) & (simplified > traditional)] = "Hans"
     script[(rows == HANI) & (traditional > simplified)] = "Hant"
     return script
+
+
+def chinese(facts: np.ndarray) -> np.ndarray:
+    """zh, yue or lzh of each sample, object array (n,), by function words; to be used where the language is Chinese.
+
+    Of 100 characters of Cantonese 3 to 19 are of its own particles, of other Chinese none. Modern prose has 2 to 15 of 的 了 们
+    这 …, classical prose up to 2 of those and 2 to 25 of 之 其 也 者 … (measured on UDHR and on classical texts with their
+    translations); what has little of either, such as verse, stays zh.
+    """
+    han = facts[:, HAN_LETTERS]
+    modern, classical = facts[:, MODERN_LETTERS], facts[:, CLASSICAL_LETTERS]
+    kind = np.full(len(facts), "zh", object)
+    kind[(han >= 40) & (classical >= 3 * modern) & (100 * classical >= 3 * han)] = "lzh"
+    kind[(han >= 8) & (100 * facts[:, CANTONESE_LETTERS] >= 3 * han)] = "yue"
+    return kind

@@ -1,52 +1,54 @@
-"""language.identify: which language a document is in, by a fastText model over a bounded sample, and what to keep.
+"""language.identify: which language a document is in, by fastText models over a bounded sample, and what to keep.
 
-Reads `text`; adds `language.code` (primary subtag of BCP 47, ``und`` where there is too little text), `language.script`
-(ISO 15924; Chinese is ``Hans`` or ``Hant``, ``Hani`` where no character tells), `language.score` (float32, probability of
-the code given the script), `language.second` and `language.second_score` (the runner-up). The filter, a gate by default,
-keeps languages and asks for a score.
+Reads `text`; adds `language.code` (primary subtag of BCP 47, ``und`` where there is too little text), `language.tag` (with the
+script where a language has several: zh-Hans, sr-Cyrl; classical Chinese is lzh), `language.script` (ISO 15924; Chinese is
+``Hans`` or ``Hant``, ``Hani`` where no character tells), `language.score` (float32: of the documents scored 0.8, about 80 %
+are right), `language.second` and `language.second_score` (the runner-up, null where there is none). The filter, a gate by
+default, keeps languages and asks for a score.
 
-Of a document longer than three windows only its beginning, middle and end are looked at; numbers, addresses, paths,
-markup and identifiers are left out. Promise: scores have the same bits on every CPU (see `stages.kernels.fasttext`).
+Of a document longer than three windows only its beginning, middle and end are looked at; numbers, addresses, paths, markup
+and identifiers are left out. Promise: scores have the same bits on every CPU (see `stages.kernels.fasttext`).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
-from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param, storage_for
-from stages.kernels.fasttext import FastText, best_two, load
-from stages.kernels.sample import LETTERS
-from stages.language._sample import take_samples
-from stages.language._scripts import allowed, dominant, script_codes
+from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
+from stages.language._codes import UNDETERMINED, tag_of
+from stages.language._judge import Judge, open_judge
+from stages.language._scripts import chinese, script_codes
 
-UNDETERMINED: Final = "und"
-#: Labels of lid.176 that are not the language's code: Alemannic and Bihari are Wikipedia's own names.
-_LABELS: Final = {"als": "gsw", "bh": "bho", "sh": "sh", "no": "no"}
-_ROWS: Final = 4096  # at a time: probabilities of all labels take 4 bytes a row and label
+#: Chinese as models label it; function words decide which kind it is.
+_CHINESE: Final = ("zh", "yue", "lzh")
+DOC_MODEL: Final = "A fastText language model (.ftz or .bin), built in or by path."
+DOC_SECOND: Final = "A second one whose judgement is combined with it; empty for none."
+_DOC_KEEP: Final = "Language codes to keep, e.g. [en, zh]; null keeps all."
+_DOC_SCRIPTS: Final = "ISO 15924 scripts to keep, e.g. [Latn, Hans]; null keeps all."
+_DOC_SCORE: Final = 'Lowest score kept: a number, or a table by language with "*" for all others.'
+_DOC_WINDOW: Final = "Bytes of each of the three windows a long document is judged by."
+_DOC_LETTERS: Final = "Fewer letters in the sample make `und`; a Han, kana or Hangul character counts as three."
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageScore(Score):
     """Language, script and score of each document."""
 
-    model: str = param(
-        "lid.176.ftz", model="models", doc="A fastText language model (.ftz or .bin), built in or by path."
-    )
-    window: int = param(500, doc="Bytes of each of the three windows a long document is judged by.")
-    min_letters: int = param(
-        12, doc="Fewer letters in the sample make `und`; a Han, kana or Hangul character counts as three."
-    )
+    model: str = param("lid.176.ftz", model="models", doc=DOC_MODEL)
+    second_model: str = param("corpusflow.ftz", model="models", doc=DOC_SECOND)
+    window: int = param(500, doc=_DOC_WINDOW)
+    min_letters: int = param(12, doc=_DOC_LETTERS)
 
     version: ClassVar[int] = 1
     reads: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         "language.code": pa.string(),
+        "language.tag": pa.string(),
         "language.script": pa.string(),
         "language.score": pa.float32(),
         "language.second": pa.string(),
@@ -57,45 +59,32 @@ class LanguageScore(Score):
         if self.window < 64:
             raise ConfigError(f"window must be at least 64 bytes, got {self.window}")
 
-    def open(self) -> tuple[FastText, np.ndarray, np.ndarray]:
-        """(model, codes, written): the code of every label and `und`, and which scripts it is written in."""
-        path = self.model
-        if not storage_for(path).exists(path):
-            path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", self.model)
-        try:
-            model = load(storage_for(path).get(path))
-        except ValueError as e:
-            raise ConfigError(f"language model {self.model}: {e}", hint="give a fastText .ftz or .bin file") from e
-        codes = [_LABELS.get(label, label) for label in model.labels]
-        return model, np.array([*codes, UNDETERMINED], object), allowed(codes)
+    def open(self) -> Judge:
+        """The models."""
+        return open_judge(self.model, self.second_model)
 
     def warm(self) -> None:
         """Compile the kernels."""
-        self._measure(pa.array(["warm"], pa.large_string()))
+        self.score(pa.RecordBatch.from_arrays([pa.array(["warm"], pa.large_string())], names=["text"]))
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`adds` for every row; null text is `und`."""
-        text = batch.column("text")
-        return pa.concat_batches([self._measure(text.slice(i, _ROWS)) for i in range(0, max(len(text), 1), _ROWS)])
-
-    def _measure(self, text: pa.Array) -> pa.RecordBatch:
-        data, offsets, facts = take_samples(text, self.window, lower=True)
-        model, codes, written = self.opened
-        script = dominant(facts)
-        labels = np.empty((len(text), 2), np.int64)
-        scores = np.empty((len(text), 2), np.float32)
-        best_two(model.probabilities(data, offsets), written, script, labels, scores)
-        unknown = facts[:, LETTERS] < self.min_letters
-        labels[unknown] = -1
-        scores[unknown] = 0
-        none = labels[:, 1] < 0
+        judge: Judge = self.opened
+        found = judge.judge(batch.column("text"), window=self.window, min_letters=self.min_letters)
+        code = judge.codes[found.labels[:, 0]]
+        script = script_codes(found.facts, found.scripts)
+        kind = np.where(np.isin(code, _CHINESE), chinese(found.facts), code)
+        code = np.where(kind == "lzh", "zh", kind)
+        tags = [UNDETERMINED if k == UNDETERMINED else tag_of(k, s) for k, s in zip(kind, script, strict=True)]
+        none = found.labels[:, 1] < 0
         return pa.RecordBatch.from_arrays(
             [
-                pa.array(codes[labels[:, 0]], pa.string()),
-                pa.array(script_codes(facts, script), pa.string()),
-                pa.array(scores[:, 0]),
-                pa.array(codes[labels[:, 1]], pa.string(), mask=none),
-                pa.array(scores[:, 1], pa.float32(), mask=none),
+                pa.array(code, pa.string()),
+                pa.array(tags, pa.string()),
+                pa.array(script, pa.string()),
+                pa.array(found.scores[:, 0]),
+                pa.array(judge.codes[found.labels[:, 1]], pa.string(), mask=none),
+                pa.array(found.scores[:, 1], pa.float32(), mask=none),
             ],
             names=list(self.adds),
         )
@@ -106,13 +95,9 @@ class LanguageFilter(Filter):
     """Keeps languages that are wanted and recognised with enough certainty."""
 
     gate: bool = param(True, semantic=False, doc="Measure and store nothing more of what this drops.")
-    keep: tuple[str, ...] | None = param(None, doc="Language codes to keep, e.g. [en, zh]; null keeps all.")
-    keep_scripts: tuple[str, ...] | None = param(
-        None, doc="ISO 15924 scripts to keep, e.g. [Latn, Hans]; null keeps all."
-    )
-    min_score: float | Mapping[str, float] = param(
-        0.65, doc='Lowest score kept: a number, or a table by language with "*" for all others.'
-    )
+    keep: tuple[str, ...] | None = param(None, doc=_DOC_KEEP)
+    keep_scripts: tuple[str, ...] | None = param(None, doc=_DOC_SCRIPTS)
+    min_score: float | Mapping[str, float] = param(0.65, doc=_DOC_SCORE)
 
     def rules(self) -> tuple[Rule, ...]:
         """language_not_kept, language_script_not_kept, language_low_score: those that apply."""
@@ -132,28 +117,98 @@ class LanguageFilter(Filter):
 class Identify(Composite):
     """Language identification and the languages to keep."""
 
-    keep: tuple[str, ...] | None = param(None, doc="Language codes to keep, e.g. [en, zh]; null keeps all.")
-    keep_scripts: tuple[str, ...] | None = param(
-        None, doc="ISO 15924 scripts to keep, e.g. [Latn, Hans]; null keeps all."
-    )
-    min_score: float | Mapping[str, float] = param(
-        0.65, doc='Lowest score kept: a number, or a table by language with "*" for all others.'
-    )
+    keep: tuple[str, ...] | None = param(None, doc=_DOC_KEEP)
+    keep_scripts: tuple[str, ...] | None = param(None, doc=_DOC_SCRIPTS)
+    min_score: float | Mapping[str, float] = param(0.65, doc=_DOC_SCORE)
     gate: bool = param(True, semantic=False, doc="Measure and store nothing more of the languages that are dropped.")
-    model: str = param(
-        "lid.176.ftz", model="models", doc="A fastText language model (.ftz or .bin), built in or by path."
-    )
-    window: int = param(500, doc="Bytes of each of the three windows a long document is judged by.")
-    min_letters: int = param(
-        12, doc="Fewer letters in the sample make `und`; a Han, kana or Hangul character counts as three."
-    )
+    model: str = param("lid.176.ftz", model="models", doc=DOC_MODEL)
+    second_model: str = param("corpusflow.ftz", model="models", doc=DOC_SECOND)
+    window: int = param(500, doc=_DOC_WINDOW)
+    min_letters: int = param(12, doc=_DOC_LETTERS)
 
     def expand(self) -> tuple[Stage, ...]:
         """The Score and the Filter."""
         return (
-            LanguageScore(model=self.model, window=self.window, min_letters=self.min_letters),
+            LanguageScore(
+                model=self.model,
+                second_model=self.second_model,
+                window=self.window,
+                min_letters=self.min_letters,
+            ),
             LanguageFilter(gate=self.gate, keep=self.keep, keep_scripts=self.keep_scripts, min_score=self.min_score),
         )
+
+    @staticmethod
+    def train(
+        *,
+        data: Sequence[str],
+        out: str,
+        languages: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        beside: str = "lid.176.ftz",
+        pieces: int = 500,
+        features: int = 80_000,
+        epochs: int = 25,
+        dimensions: int = 16,
+        seed: int = 5,
+    ) -> Mapping[str, Any]:
+        """Train a small fastText language model on labelled sentences.
+
+        Args:
+            data: JSONL files (.gz too) with `lang` and `text`; rows with a `kind` are sentences and words, others paragraphs.
+            out: the model file to write, .ftz.
+            languages: only these; default all that have a two-letter code or that `beside` knows.
+            exclude: not these.
+            beside: the model it will be combined with; empty for no restriction.
+            pieces: pieces of paragraphs a language, where the data has nothing shorter.
+            features: n-grams and words kept in the quantised model; 17 bytes each.
+            epochs: passes over the data.
+            dimensions: of the vectors.
+            seed: of the order of the rows.
+        """
+        from stages.language import _train
+
+        known = frozenset(languages) or (_train.codes_of(beside) if beside else frozenset())
+        labelled = (row for row in _train.read_labelled(data) if row[0] not in exclude)
+        rows = _train.training_rows(labelled, known, bool(languages), pieces, seed)
+        texts = _train.samples([text for _, text in rows])
+        lines = [(label, text) for (label, _), text in zip(rows, texts, strict=True)]
+        settings = {
+            "lr": 0.8,
+            "epoch": epochs,
+            "dim": dimensions,
+            "minn": 1,
+            "maxn": 4,
+            "bucket": 500_000,
+            "loss": "hs",
+        }
+        return _train.train_fasttext(lines, out, features, **settings)
+
+    @staticmethod
+    def evaluate(
+        *,
+        data: Sequence[str],
+        model: str = "lid.176.ftz",
+        second_model: str = "corpusflow.ftz",
+        kind: str = "",
+        min_letters: int = 1,
+    ) -> Mapping[str, Any]:
+        """Measure language identification on labelled texts.
+
+        Args:
+            data: JSONL files (.gz too) with `lang` and `text`.
+            model: the first model.
+            second_model: the second; empty for none.
+            kind: only rows of this `kind`.
+            min_letters: texts with fewer letters are `und`, which counts as wrong.
+        """
+        from stages.language import _train
+
+        rows = [row for row in _train.read_labelled(data) if not kind or row[1] == kind]
+        stage = LanguageScore(model=model, second_model=second_model, min_letters=min_letters)
+        texts = [text for _, _, text in rows]
+        batch = stage.score(pa.RecordBatch.from_arrays([pa.array(texts, pa.large_string())], names=["text"]))
+        return _train.report([language for language, _, _ in rows], batch, texts)
 
 
 STAGE = Identify

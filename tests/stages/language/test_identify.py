@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from corpusflow import ConfigError, Rule, check_stage
 from corpusflow.rules import evaluate
+from stages.language._codes import code_of
 from stages.language.identify import Identify, LanguageFilter, LanguageScore
 
 SCORE = LanguageScore()
@@ -73,7 +77,6 @@ def test_long_documents_are_judged_by_beginning_middle_and_end() -> None:
     german = "Der Fluss stieg in der Nacht und die untere Straße stand am Morgen unter Wasser. "
     (row,) = measure(german * 8 + english * 2000 + english * 8)
     assert row["language.code"] == "en"
-    assert row["language.second"] == "de"
     assert measure(english * 40)[0]["language.code"] == "en"
 
 
@@ -118,3 +121,67 @@ def test_bad_models_are_refused(tmp_path: object) -> None:
         measure("text", stage=LanguageScore(model=path))
     with pytest.raises(ConfigError, match="window"):
         LanguageScore(window=10)
+
+
+def test_kinds_of_chinese() -> None:
+    texts = {
+        "zh-Hans": "昨天晚上下了很大的雨，今天早上我们发现低处的路已经被水淹了，孩子们都很高兴，因为学校停课了。",
+        "zh-Hant": "昨天晚上下了很大的雨，今天早上我們發現低處的路已經被水淹了，孩子們都很高興，因為學校停課了。",
+        "yue-Hant": "琴晚落咗好大雨，今朝我哋發現低啲嘅路已經畀水浸咗，細路仔好開心，因為唔使返學。",
+        "lzh-Hant": "昔者莊周夢為胡蝶，栩栩然胡蝶也，自喻適志與，不知周也。俄然覺，則蘧蘧然周也。"
+        "不知周之夢為胡蝶與，胡蝶之夢為周與？",
+    }
+    rows = measure(*texts.values())
+    assert [row["language.tag"] for row in rows] == list(texts)
+    assert [row["language.code"] for row in rows] == ["zh", "zh", "yue", "zh"]
+
+
+def test_tags_name_the_script_where_there_are_several() -> None:
+    cyrillic, latin, english = measure(
+        "Река је нарасла током ноћи и доњи пут је ујутру био под водом, а школа је остала затворена.",
+        "Reka je narasla tokom noći i donji put je ujutru bio pod vodom, a škola je ostala zatvorena.",
+        "The river rose in the night and the school stayed closed.",
+    )
+    assert cyrillic["language.tag"] == "sr-Cyrl"
+    assert latin["language.code"] in ("sr", "bs", "hr")
+    assert english["language.tag"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("label", "code"),
+    [("en", "en"), ("eng_Latn", "en"), ("cmn_Hani", "zh"), ("zho_Hans", "zh"), ("arb_Arab", "ar"), ("yue_Hant", "yue"),
+     ("als", "gsw"), ("als_Latn", "sq"), ("nob_Latn", "nb"), ("no", "nb"), ("ceb", "ceb"), ("zsm_Latn", "ms")],
+)  # fmt: skip
+def test_labels_of_other_models(label: str, code: str) -> None:
+    assert code_of(label) == code
+
+
+def test_one_model_alone() -> None:
+    for stage in (LanguageScore(second_model=""), LanguageScore(model="corpusflow.ftz", second_model="")):
+        check_stage(stage)
+        (row,) = measure("The river rose in the night and the lower road was under water.", stage=stage)
+        assert row["language.code"] == "en"
+
+
+def test_train_and_evaluate(tmp_path: Path) -> None:
+    lines = []
+    for lang, text in (
+        ("en", "the river rose in the night and the lower road was under water by morning"),
+        ("de_DE", "der fluss stieg in der nacht und die untere straße stand am morgen unter wasser"),
+    ):
+        words = text.split()
+        lines += [
+            json.dumps({"lang": lang, "kind": "sentences", "text": " ".join(words[i:] + words[:i])}) for i in range(12)
+        ]
+    data = tmp_path / "data.jsonl"
+    data.write_text("\n".join(lines * 5), encoding="utf-8")
+    out = str(tmp_path / "own.ftz")
+    made = Identify.train(data=[str(data)], out=out, beside="", features=500, epochs=10)
+    assert made["labels"] == 2
+    found = Identify.evaluate(data=[str(data)], model=out, second_model="")
+    assert found["accuracy"] == 1.0
+    assert set(found["by_language"]) == {"en", "de"}
+    assert sum(row["documents"] for row in found["calibration"]) == 120
+    data.write_text('{"lang": "en"}', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"data\.jsonl:1"):
+        Identify.evaluate(data=[str(data)])
