@@ -21,11 +21,11 @@ from stages.kernels import blocks as b
 from stages.kernels.block_features import FEATURES, N_FEATURES, describe
 from stages.kernels.block_measures import MEASURES, TITLE_SLOTS, measure
 from stages.kernels.block_places import FACTS, PLACES, SUMS, survey, tag_kinds
-from stages.kernels.block_text import choose, join
+from stages.kernels.block_text import main_text
 from stages.kernels.block_words import word_hashes
 from stages.kernels.html_scan import STATE_ENTRIES
 from stages.kernels.html_tables import TAG_PROPERTIES, name_tables
-from stages.kernels.trees import ONE, Trees, evaluate, from_json
+from stages.kernels.trees import ONE, Trees, from_json
 
 MODEL: Final = os.path.join(os.path.dirname(__file__), "models", "main_text.json")
 #: Blocks are described and judged so many at a time.
@@ -54,11 +54,11 @@ class Page:
 
 @dataclass(frozen=True)
 class Model:
-    """Scores above `threshold` are kept; above `second_threshold` on pages where hardly anything is."""
+    """Blocks that score above `keep_above` are kept; on pages where hardly any do, above `keep_above_if_few`."""
 
     trees: Trees
-    threshold: int = 0
-    second_threshold: int = -ONE
+    keep_above: int = 0
+    keep_above_if_few: int = -ONE
 
 
 class Reader:
@@ -89,13 +89,33 @@ class Reader:
 
     def read(self, page: bytes) -> Page:
         """Main text and title."""
-        n, made = self.take_apart(page)
-        state = self._state
+        data = self._fit(page)
+        model, state = self._model, self._state
+        size = main_text(
+            data,
+            self._names,
+            self._text,
+            self._blocks,
+            self._elements,
+            self._masks,
+            self._stack,
+            state,
+            self._hashes,
+            self._title,
+            self._measures,
+            TAG_PROPERTIES,
+            self._kinds,
+            self._sums,
+            self._places,
+            self._facts,
+            self._features,
+            *model.trees,
+            model.keep_above,
+            model.keep_above_if_few,
+            self._scores,
+            self._out,
+        )
         title = self._text[state[b.TITLE_START] : state[b.TITLE_END]].tobytes().decode("utf-8", "replace")
-        for first, features in self.described(n, made):
-            evaluate(features, len(features), *self._model.trees, self._scores[first:])
-        threshold = choose(self._measures, n, self._scores, self._model.threshold, self._model.second_threshold)
-        size = join(self._text, self._blocks, n, self._scores, threshold, self._out)
         return Page(
             self._out[:size].tobytes(),
             " ".join(html.unescape(title).split()),
@@ -103,12 +123,16 @@ class Reader:
             int(state[b.TOO_DEEP]),
         )
 
-    def take_apart(self, page: bytes) -> tuple[int, int]:
-        """(blocks, elements) of a page, left in the buffers."""
-        tags = page.count(b"<") + 2
+    def _fit(self, page: bytes) -> np.ndarray:
+        """The page as an array; buffers are made large enough for it."""
+        tags = page.count(b"<") + 2  # no more blocks, and no more elements, than that
         if len(page) + 8 > len(self._text) or tags > len(self._blocks):
             self._grow(max(2 * len(page), len(self._text)), max(2 * tags, len(self._blocks)))
-        data = np.frombuffer(page, np.uint8)
+        return np.frombuffer(page, np.uint8)
+
+    def take_apart(self, page: bytes) -> tuple[int, int]:
+        """(blocks, elements) of a page, left in the buffers."""
+        data = self._fit(page)
         b.scan(data, self._names, self._text, self._blocks, self._elements, self._masks, self._stack, self._state)
         return int(self._state[b.N_BLOCKS]), int(self._state[b.N_ELEMENTS])
 

@@ -45,21 +45,7 @@ _SECOND: Final = round(math.log(0.25 / 0.75) * ONE)
 _DOCS_PAGES: Final = 40
 _DOCS_WEIGHT: Final = 0.6
 #: Blocks are taken apart without being judged.
-_EMPTY: Final = Model(
-    from_json(
-        {
-            "features": FEATURES,
-            "roots": [],
-            "feature": [],
-            "threshold": [],
-            "left": [],
-            "right": [],
-            "value": [],
-            "bias": 0,
-        },
-        FEATURES,
-    )
-)
+_EMPTY: Final = Model(from_json({"features": FEATURES, "roots": [], "node": [], "threshold": [], "bias": 0}, FEATURES))
 
 
 @dataclass
@@ -189,7 +175,7 @@ def measure(trees: Trees, examples: Sequence[Example]) -> tuple[float, float]:
     found = []
     for e in examples:
         scores = np.zeros(len(e.lines), np.int32)
-        evaluate(e.features, len(e.lines), *trees, scores)
+        evaluate(e.features, len(e.lines), *trees, _THRESHOLD, scores)
         threshold = _THRESHOLD if e.words[scores > _THRESHOLD].sum() >= 20 else _SECOND
         kept = "\n".join(line for line, s in zip(e.lines, scores, strict=True) if s > threshold)
         found.append(precision_recall(kept, e.truth))

@@ -9,12 +9,61 @@ from __future__ import annotations
 
 from typing import Final
 
-from stages.kernels.block_measures import WORDS
-from stages.kernels.blocks import END, SEPARATOR, START
+from stages.kernels.block_features import describe
+from stages.kernels.block_measures import WORDS, measure
+from stages.kernels.block_places import survey
+from stages.kernels.blocks import END, N_BLOCKS, N_ELEMENTS, SEPARATOR, START, TITLE_END, TITLE_START, scan
 from stages.kernels.jit import kernel
+from stages.kernels.trees import evaluate
 
 #: A page of which fewer words than this are kept is looked at again, with a lower threshold.
 FEW_WORDS: Final = 20
+
+
+@kernel
+def main_text(
+    data,
+    names,
+    text,
+    blocks,
+    elements,
+    masks,
+    stack,
+    state,
+    hashes,
+    title,
+    measures,
+    properties,
+    kinds,
+    sums,
+    places,
+    facts,
+    features,
+    roots,
+    node,
+    threshold,
+    bias,
+    keep_above,
+    keep_above_if_few,
+    scores,
+    out,
+):
+    """All of it in one call, for a call from Python costs as much as a short page; bytes written to `out`.
+
+    The arrays are those of `scan`, `measure`, `survey`, `describe`, `evaluate` and `join`; `features` may have fewer rows
+    than the page has blocks.
+    """
+    scan(data, names, text, blocks, elements, masks, stack, state)
+    n = state[N_BLOCKS]
+    measure(text, blocks, n, state[TITLE_START], state[TITLE_END], hashes, title, measures)
+    survey(blocks, n, elements, masks, state[N_ELEMENTS], measures, properties, kinds, sums, places, facts)
+    first = 0
+    while first < n:
+        last = min(n, first + len(features))
+        describe(blocks, n, elements, masks, measures, properties, sums, places, facts, first, last, features)
+        evaluate(features, last - first, roots, node, threshold, bias, keep_above, scores[first:])
+        first = last
+    return join(text, blocks, n, scores, choose(measures, n, scores, keep_above, keep_above_if_few), out)
 
 
 @kernel

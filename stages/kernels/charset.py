@@ -15,6 +15,7 @@ Reads bytes and what is declared about them, returns text. The order, and why:
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from functools import cache
 from typing import Final
@@ -75,8 +76,8 @@ _ESCAPED: Final = frozenset({"iso2022_jp", "hz"})
 _META: Final = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.\-]{2,40})", re.IGNORECASE)
 _XML: Final = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([a-zA-Z0-9_:.\-]{2,40})")
 _PARAMETER: Final = re.compile(r"charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.\-]{2,40})", re.IGNORECASE)
-#: What 7-bit bytes that are not ASCII have: UTF-16's zeros, ISO-2022's escapes, HZ's tildes.
-_SEVEN_BIT_SIGNS: Final = re.compile(rb"\0|\x1b\$|~\{")
+#: Valid UTF-8 with fewer bytes beyond one a character may be so by accident.
+_ACCIDENT: Final = 16
 _HEAD_BYTES: Final = 16 << 10
 
 
@@ -119,12 +120,15 @@ def decode(body: bytes, content_type: str | None = None) -> tuple[str, str]:
 
 
 def to_utf8(body: bytes, content_type: str | None = None) -> tuple[bytes, str]:
-    """As `decode`, but the text as UTF-8: most pages are that already."""
-    if body.isascii() and not _SEVEN_BIT_SIGNS.search(body):
-        return body, "ascii"
+    """As `decode`, but the text as UTF-8: most pages are that already, and are returned as they are."""
+    if body.isascii():
+        if b"\0" not in body and b"\x1b$" not in body and b"~{" not in body:
+            return body, "ascii"
+    elif body[0] < 0xEF and b"\0" not in body[:2048]:
+        with contextlib.suppress(UnicodeDecodeError):
+            if len(body) - len(body.decode("utf-8")) >= _ACCIDENT:
+                return body, "utf-8"
     text, codec = decode(body, content_type)
-    if codec == "utf-8" and len(text) < len(body) and not body.startswith(codecs.BOM_UTF8) and "\ufffd" not in text:
-        return body, codec
     return text.encode("utf-8", "replace"), codec
 
 
@@ -153,7 +157,7 @@ def _wide_zeros(body: bytes) -> str | None:
 
 def _by_accident(body: bytes, text: str) -> bool:
     """Whether a legacy text could be valid UTF-8 by chance: few characters, all of two bytes."""
-    beyond = [c for c in text if c > "\x7f"] if len(body) - len(text) < 16 else []
+    beyond = [c for c in text if c > "\x7f"] if len(body) - len(text) < _ACCIDENT else []
     return 0 < len(beyond) < 8 and all(c < "\u0800" for c in beyond)
 
 

@@ -13,12 +13,12 @@ from typing import Final
 _HEAD_BYTES: Final = 64 << 10
 _VALUE_CHARACTERS: Final = 300
 _TAG: Final = re.compile(rb"<(html|meta|link)\s([^<>]{1,2000})>", re.IGNORECASE)
+#: In every tag that is of interest here.
+_TELLING: Final = re.compile(rb"<html|canonical|author|creator|byl|date|pub", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(rb"([a-zA-Z:\-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
 _LICENCE: Final = re.compile(rb"https?://creativecommons\.org/(?:licenses|publicdomain)/[a-z0-9./+\-]{2,60}")
-_REL_LICENCE: Final = re.compile(
-    rb"<(?:a|link)\s(?=[^<>]{0,500}rel\s*=\s*[\"']?[^\"'<>]{0,40}licen[sc]e)[^<>]{0,500}?href\s*=\s*[\"']?([^\"'\s<>]{1,300})",
-    re.IGNORECASE,
-)
+_REL_LICENCE: Final = b'rel="license"'
+_HREF: Final = re.compile(rb"href\s*=\s*[\"']?([^\"'\s<>]{1,300})", re.IGNORECASE)
 
 #: Column -> names of <meta>, the most telling first.
 _META: Final = {
@@ -46,6 +46,8 @@ def about(page: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
     ranks: dict[str, int] = {}
     for tag in _TAG.finditer(head):
+        if _TELLING.search(tag[0]) is None:
+            continue
         values = {a[1].lower(): a[2] or a[3] or a[4] or b"" for a in _ATTRIBUTE.finditer(tag[2])}
         kind = tag[1].lower()
         if kind == b"html":
@@ -58,11 +60,20 @@ def about(page: bytes) -> dict[str, str]:
             column, rank = _RANK.get(name.decode("utf-8", "replace").lower(), ("", 0))
             if column and rank < ranks.get(column, 99) and _put(found, column, values.get(b"content")):
                 ranks[column] = rank
-    if b"icense" in page or b"icence" in page:
-        licence = _REL_LICENCE.search(page) or _LICENCE.search(page)
-        if licence is not None:
-            _put(found, "licence", licence[licence.lastindex or 0])
+    _put(found, "licence", _licence(page))
     return found
+
+
+def _licence(page: bytes) -> bytes | None:
+    """Address of the first link that says it leads to the page's licence, or of a Creative Commons licence."""
+    at = page.find(_REL_LICENCE)
+    if at >= 0:
+        start, end = page.rfind(b"<", max(0, at - 500), at), page.find(b">", at, at + 500)
+        if start >= 0 and end >= 0 and (link := _HREF.search(page, start, end)):
+            return link[1]
+    at = page.find(b"//creativecommons.org/")
+    common = _LICENCE.search(page, max(0, at - 6)) if at >= 0 else None
+    return common[0] if common else None
 
 
 def _put(found: dict[str, str], column: str, value: bytes | None) -> bool:
