@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from corpusflow.checkpoint import PartWriter
 from corpusflow.commit import Attempt
 from corpusflow.errors import StageError
+from corpusflow.inherit import Inheritance, MergingWriter
 from corpusflow.plan import Node
 from corpusflow.reader import QUARANTINED, ROWS, ShardReader
 from corpusflow.schema import ID, LOCATION_COLUMNS, ROW
@@ -35,22 +36,24 @@ _QUARANTINE_SCHEMA = pa.schema(
 class Output:
     """What one pending node is about to commit for this shard."""
 
-    def __init__(self, reader: ShardReader, node: Node) -> None:
+    def __init__(self, reader: ShardReader, node: Node, inheritance: Inheritance | None = None) -> None:
         self.node = node
         self.stage: Stage | None = node.build() if node.kind != "wide" else None
         self.attempt: Attempt = reader.dataset(node).attempt(reader.shard.number, reader.plan.key(node, reader.shard))
         self.counters: dict[str, Any] = {}
         self.seconds = 0.0
         self.bytes = 0
-        self.writer: PartWriter | None = None
+        self.writer: PartWriter | MergingWriter | None = None
+        self.inheritance = inheritance
         self._bad: list[tuple[int, str]] = []
 
     def open(self, schema: pa.Schema, **options: Any) -> None:
         """Begin the part of rows."""
-        self.writer = PartWriter(self.attempt, ROWS, schema, **options)
+        writer = PartWriter(self.attempt, ROWS, schema, **options)
+        self.writer = writer if self.inheritance is None else MergingWriter(writer, self.inheritance.batches())
 
     @property
-    def part(self) -> PartWriter:
+    def part(self) -> PartWriter | MergingWriter:
         """The open part.
 
         Raises:

@@ -51,6 +51,7 @@ class Node:
         fp: fingerprint of its output.
         op_fp: fingerprint of the operation alone.
         mask_fp: for a Filter, what the verdict on one row depends on.
+        content: what the result for one row depends on, whichever rows are with it; equal content can be inherited.
         step: the step that runs it.
         base: index of the wide node whose rows its own rows are numbered by, or SOURCE_BASE.
         text_version: how many Transforms have rewritten the text it sees or makes.
@@ -76,6 +77,7 @@ class Node:
     fp: str
     op_fp: str
     mask_fp: str
+    content: str
     step: int
     base: int
     text_version: int

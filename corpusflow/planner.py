@@ -45,6 +45,7 @@ class _State:
     """What the fingerprint of the next node is made of; see plan.py."""
 
     lineage: str = fingerprint("source")
+    content: str = fingerprint("source")
     base: int = SOURCE_BASE
     base_fp: str = fingerprint("source")
     text_version: int = 0
@@ -314,6 +315,7 @@ class Planner:
             fp=fp,
             op_fp=op_fp,
             mask_fp=mask_fp,
+            content=self._content(kind, op_fp, fp, providers, state, nodes),
             step=_step_of(kind, survivors_only, state, providers, nodes),
             base=state.base,
             text_version=state.text_version,
@@ -328,6 +330,16 @@ class Planner:
             where=item.where,
             libraries=_libraries(part),
         )
+
+    def _content(
+        self, kind: Kind, op_fp: str, fp: str, providers: Mapping[str, int], state: _State, nodes: list[Node]
+    ) -> str:
+        """What a row's result depends on: the operation, the text's own history and the signals read; not which rows."""
+        if kind in ("source", "filter", "exchange", "sink"):
+            return fp
+        if kind == "wide":
+            return fingerprint(kind, state.content, list(state.columns))
+        return fingerprint(kind, op_fp, state.content, {c: nodes[i].content for c, i in sorted(providers.items())})
 
     def _label(self, item: _Item, kind: Kind) -> str:
         if isinstance(item.configured, Composite):
@@ -470,7 +482,7 @@ def _advance(state: _State, node: Node) -> None:
     for column in node.removes:
         state.columns.pop(column, None)
     if node.kind == "transform":
-        state.lineage = node.fp
+        state.lineage, state.content = node.fp, node.content
         state.text_version += 1
         state.trail, state.text_gates = [], []
         state.transform_step = node.step

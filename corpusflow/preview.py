@@ -15,8 +15,9 @@ import numpy as np
 
 from corpusflow.commit import Dataset
 from corpusflow.errors import CorpusflowError
+from corpusflow.inherit import inheritance
 from corpusflow.phases import phase_dataset, phases_of
-from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
+from corpusflow.plan import Node, Plan, Shard
 from corpusflow.reader import ShardReader
 from corpusflow.rules import evaluate
 from corpusflow.rundir import RunDir
@@ -156,17 +157,20 @@ def plain(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(plan: Plan, node: Node) -> int | None:
-    """Rows a pending Score or wide checkpoint would work on, where committed signals already tell."""
+    """Rows a pending node would have to make, where what is committed already tells: those no earlier dataset has."""
     if node.kind not in ("score", "wide", "transform"):
         return None
     total = 0
     for shard in plan.shards:
         try:
             reader = ShardReader(plan, shard)
-            base = node.base
-            while base != SOURCE_BASE and reader.record(plan.nodes[base]) is None:
-                base = plan.nodes[base].base
-            fate = reader.fate(node.index, base, gates_only=node.kind != "transform" and not node.survivors_only)
+            if reader.record(node) is not None:
+                continue
+            found = inheritance(reader, node)
+            if found is not None:
+                total += int(found.missing.sum())
+                continue
+            fate = reader.fate(node.index, node.base, gates_only=node.kind != "transform" and not node.survivors_only)
         except CorpusflowError:
             return None
         total += int(fate.alive.sum())
@@ -195,10 +199,8 @@ def _gate_note(plan: Plan, gate: Node, old_gate: Node) -> list[str]:
     if now == old and not gained:
         return [f"gate {gate.stage} changed but lets the same {now:,} rows pass"]
     verb = "loosened" if gained else "tightened"
-    text = f"gate {gate.stage} is {verb}: {now:,} rows pass ({old:,} before); {now:,} rows are measured behind it"
-    if gained:
-        text += f", {gained:,} of them never measured yet"
+    text = f"gate {gate.stage} is {verb}: {now:,} rows pass ({old:,} before); {gained:,} rows have to be measured behind it"
     stored = any(w.index > gate.index and w.step == gate.step for w in plan.wides)
-    if stored:
-        text += "; what it dropped was not stored, so the input is read and extracted again"
-    return [text]
+    if gained and stored:
+        text += ", and extracted from the input again, since what a gate drops is not stored"
+    return [text + "; what the others gave is taken over" if now > gained else text]

@@ -23,6 +23,7 @@ from corpusflow.config import Config
 from corpusflow.errors import ConfigError, RunFailedError, StageError
 from corpusflow.executors import Executor, make_executor
 from corpusflow.fingerprint import fingerprint
+from corpusflow.inherit import base_of
 from corpusflow.phases import Inputs, phase_dataset, phase_key, phase_records, phases_of
 from corpusflow.plan import Node, Plan, Shard, Step
 from corpusflow.planner import Planner, at_home
@@ -180,6 +181,8 @@ class Runner:
                 "part": node.label,
                 "fp": node.fp,
                 "op_fp": node.op_fp,
+                "content": node.content,
+                "base": base_of(self.plan, node),
                 "params": plain(node.params),
                 "rules": [dict(r) for r in node.rules],
                 "libraries": node.libraries,

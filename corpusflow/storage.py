@@ -130,6 +130,10 @@ class Storage(ABC):
         """The files directly in a folder, by name; nothing if it does not exist."""
 
     @abstractmethod
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Paths of the folders directly in a folder, by name; nothing if it does not exist."""
+
+    @abstractmethod
     def walk(self, root: str) -> Iterator[FileInfo]:
         """All regular files below a folder, by path; symbolic links to folders are not followed."""
 
@@ -297,6 +301,14 @@ class LocalStorage(Storage):
                 continue
             if stat.S_ISREG(status.st_mode) and not entry.name.startswith(".tmp-"):
                 yield _info(entry.path, status)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        try:
+            with os.scandir(prefix) as entries:
+                found = sorted(e.path for e in entries if e.is_dir(follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        yield from found
 
     def walk(self, root: str) -> Iterator[FileInfo]:
         for folder, folders, files in os.walk(root):

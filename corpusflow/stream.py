@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from corpusflow.checkpoint import WIDE_ROW_GROUP_ROWS
 from corpusflow.errors import CorpusflowError, StageError
+from corpusflow.inherit import Inheritance, MergingWriter
 from corpusflow.output import Output, byte_length, reason_of
 from corpusflow.plan import SOURCE_BASE, Node, Step
 from corpusflow.reader import INDEX_COLUMNS, ShardReader, source_columns
@@ -69,12 +70,15 @@ class Flow:
 class Stream:
     """One pass over the documents of a shard for all pending stages that need them."""
 
-    def __init__(self, reader: ShardReader, step: Step, pending: list[Node]) -> None:
+    def __init__(
+        self, reader: ShardReader, step: Step, pending: list[Node], inheritance: Inheritance | None = None
+    ) -> None:
         self.reader = reader
         self.plan = reader.plan
         #: Rows that Scores measured.
         self.measured = 0
-        self.outputs = {n.index: Output(reader, n) for n in pending}
+        self.inheritance = inheritance
+        self.outputs = {n.index: Output(reader, n, inheritance) for n in pending}
         self.start = self._start(pending)
         first, self.settled = self.plan.unsettled_from(self.start)
         last = max(n.index for n in pending)
@@ -83,6 +87,8 @@ class Stream:
             for n in self.plan.nodes[first : last + 1]
             if n.step <= step.index and n.kind in ("transform", "score", "filter", "wide")
         ]
+        if inheritance is not None:  # which rows go through is settled, and nobody else is waiting for them
+            self.nodes = [n for n in self.nodes if n.index > self.start and self._runs(n)]
         self.stages: dict[int, Stage] = {}
 
     def _start(self, pending: list[Node]) -> int:
@@ -142,6 +148,8 @@ class Stream:
 
     def _wanted(self) -> np.ndarray | None:
         """Rows worth reading, where that is known beforehand: what survives up to the first pending stage."""
+        if self.inheritance is not None:
+            return self.inheritance.missing
         earliest = min(self.outputs.values(), key=lambda o: o.node.index).node
         gates_only = any(o.node.kind in ("score", "wide") and not o.node.survivors_only for o in self.outputs.values())
         known = all(
@@ -157,8 +165,13 @@ class Stream:
         output = self.outputs.get(node.index)
         documents = [c for c in source_columns(self.plan) if c not in (*LOCATION_COLUMNS, SKIPPED, QUARANTINE)]
         mark = time.perf_counter()
+        wanted = self._wanted() if output is None else None
+        if wanted is not None and not wanted.any():
+            return
         for rows, batch in self.reader.read_source():
             mask = self._index(output, batch)
+            if wanted is not None:
+                mask &= wanted[rows]
             self.reader.text_bytes_read += batch.column("text").nbytes
             flow = Flow(rows, SOURCE_BASE, batch.select(documents))
             flow.keep(mask)
@@ -360,6 +373,8 @@ class Stream:
 
     def _finish(self, output: Output) -> None:
         node = output.node
+        if self.inheritance is not None:
+            self._count_inherited(output, self.inheritance)
         if node.kind == "source":
             output.bytes = self.reader.shard.length
         elif (
@@ -368,6 +383,16 @@ class Stream:
             and (lost := self.reader.fate(node.index, node.base).lost)
         ):
             output.counters["lost"] = lost
+
+    def _count_inherited(self, output: Output, inheritance: Inheritance) -> None:
+        output.add("kept", inheritance.count)
+        if isinstance(output.writer, MergingWriter):
+            output.writer.drain()
+        if output.node.kind == "wide":
+            output.add("text_bytes", inheritance.text_bytes)
+            self.reader.text_bytes_read += inheritance.text_bytes
+        else:
+            output.add("in", inheritance.count)
 
     def _after_losses(self, node: Node) -> bool:
         """Whether a Score quarantined something since the last Filter or Transform before `node`."""

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusflow.errors import StageError
+from corpusflow.inherit import inheritance
 from corpusflow.output import Output
 from corpusflow.plan import Node, Plan, Shard, Step
 from corpusflow.reader import ShardReader
@@ -58,6 +59,12 @@ def run_shard(plan: Plan, step: Step, shard: Shard, inputs: Callable[[Node], Pha
         if node.kind == "exchange":
             _apply(reader, node, inputs(node))
     streamed = [n for n in pending if n.kind in ("source", "transform", "score", "wide")]
+    for node in list(streamed):
+        if (found := inheritance(reader, node)) is not None:
+            streamed.remove(node)
+            stream = Stream(reader, step, [node], found)
+            stream.run()
+            result.measured += stream.measured
     if streamed:
         stream = Stream(reader, step, streamed)
         stream.run()
