@@ -92,22 +92,29 @@ def _check_simple(stage: Stage, examples: pa.RecordBatch | None, types: Mapping[
             _check_batches(name, stage, _watched(name, run), batch)
 
 
-def sample_batch(stage: Stage, types: Mapping[str, pa.DataType] | None = None) -> pa.RecordBatch:
-    """A batch of `stage.inputs()` made of SAMPLE_TEXTS; signals it reads get values of their declared type.
+def sample_batch(
+    stage: Stage,
+    types: Mapping[str, pa.DataType] | None = None,
+    texts: Sequence[str | None] = SAMPLE_TEXTS,
+    languages: Sequence[str | None] = _LANGUAGES,
+) -> pa.RecordBatch:
+    """A batch of `stage.inputs()` made of some texts; signals it reads get values of their declared type.
 
     Args:
         stage: whose inputs.
         types: of signals that another part of the same Composite makes.
+        texts: one row each.
+        languages: values of `language.code`, repeated where there are more texts.
     """
-    n = len(SAMPLE_TEXTS)
+    n = len(texts)
     arrays = []
     names = [c.removesuffix(OPTIONAL) for c in stage.inputs()]
     for column in names:
         kind = (types or {}).get(column) or _type_of(column)
         if column == "text":
-            values: Sequence[object] = SAMPLE_TEXTS
+            values: Sequence[object] = texts
         elif column == "raw":
-            values = [None if t is None else f"<html><body><p>{t}</p></body></html>".encode() for t in SAMPLE_TEXTS]
+            values = [None if t is None else f"<html><body><p>{t}</p></body></html>".encode() for t in texts]
         elif column == "content_type":
             values = ["text/html; charset=utf-8"] * n
         elif column == "id":
@@ -117,7 +124,7 @@ def sample_batch(stage: Stage, types: Mapping[str, pa.DataType] | None = None) -
         elif column == "meta":
             values = ['{"a": 1}' if i % 3 else None for i in range(n)]
         elif column == "language.code":
-            values = [_LANGUAGES[i % len(_LANGUAGES)] for i in range(n)]
+            values = [languages[i % len(languages)] for i in range(n)]
         elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
             values = [None if i == 3 else i for i in range(n)]
         elif pa.types.is_boolean(kind):

@@ -45,12 +45,9 @@ def check_barrier(
         StageError: the first clause it breaks.
     """
     with tempfile.TemporaryDirectory(prefix="corpusflow-check-") as folder:
-        _write(f"{folder}/in", documents)
+        write_documents(f"{folder}/in", documents)
         entry = (name, dict(params or {}))
-        seen = {}
-        for label, group_bytes in (("one shard", 1 << 30), ("three shards", 0)):
-            seen[label] = _outcome(folder, label.replace(" ", "-"), group_bytes, before, entry)
-        one, three = seen["one shard"], seen["three shards"]
+        one, three = (outcome(folder, shards, before=before, entry=entry) for shards in (1, _FILES))
         if one != three:
             first = next((k for k in sorted({*one, *three}) if one.get(k) != three.get(k)), None)
             raise StageError(
@@ -60,8 +57,8 @@ def check_barrier(
             )
 
 
-def _write(folder: str, documents: Sequence[Mapping[str, Any]]) -> None:
-    """Three files; every built-in text is in each of them, with some words more in one."""
+def write_documents(folder: str, documents: Sequence[Mapping[str, Any]]) -> None:
+    """Three JSONL files; every built-in text is in each of them, with some words more in one."""
     rows: list[dict[str, Any]] = []
     for i in range(_FILES):
         for n, text in enumerate(SAMPLE_TEXTS):
@@ -73,11 +70,16 @@ def _write(folder: str, documents: Sequence[Mapping[str, Any]]) -> None:
         storage_for(folder).put_exclusive(f"{folder}/{i}.jsonl", lines.encode())
 
 
-def _outcome(folder: str, label: str, group_bytes: int, before: Sequence[Entry], entry: Entry) -> dict[str, Any]:
-    """What must not depend on shards: per document its columns, per published file its size and bytes."""
+def outcome(folder: str, shards: int, *, before: Sequence[Entry], entry: Entry) -> dict[str, Any]:
+    """What must not depend on shards, of the documents in `folder`/in as one shard or three.
+
+    Returns:
+        of a Sink, each published file's bytes and the manifest's values; else id -> all signals of what was kept.
+    """
     name, params = entry
     sink = issubclass(find(name), Sink)
-    run_dir = f"{folder}/{label}/run"
+    run_dir = f"{folder}/shards-{shards}/run"
+    group_bytes = 1 << 30 if shards == 1 else 0
     config: dict[str, Any] = {
         "name": "check",
         "seed": 7,
