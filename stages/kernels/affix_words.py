@@ -9,207 +9,33 @@ English on code points; on web pages it cuts like spaCy in all but about one wor
 
 from __future__ import annotations
 
-import itertools
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.buffers import TextBuffers
+from stages.kernels.affix_address import is_address
+from stages.kernels.affix_tables import (
+    CURRENCY,
+    HASH_BASE,
+    HASH_PRIME,
+    ICON,
+    IS_DIGIT,
+    IS_PUNCTUATION,
+    LETTER,
+    LETTERS,
+    LONGEST_SPECIAL,
+    LOWERCASE,
+    MARKS,
+    NOT_SYMBOL,
+    PERIOD,
+    PREFIX,
+    QUOTE,
+    SUFFIX,
+    UPPERCASE,
+    WHITE,
+)
 from stages.kernels.jit import kernel
-from stages.kernels.lines import find_newline
-from stages.kernels.unicode_classes import (
-    ALPHA,
-    CODE_POINTS,
-    LOWER,
-    MARK,
-    PUNCTUATION,
-    SPACE,
-    TERMINAL,
-    UPPER,
-    decode,
-    unicode_tables,
-)
-from stages.kernels.unicode_classes import ICON as ICON_FLAG
-from stages.kernels.words import make_words
-
-# Bits of `traits`.
-PREFIX: Final = 1 << 0  # a prefix by itself
-SUFFIX: Final = 1 << 1  # a suffix by itself
-QUOTE: Final = 1 << 2
-MARKS: Final = 1 << 3  # punctuation after which a full stop is a suffix
-LOWERCASE: Final = 1 << 4  # lower case or of a script without case
-UPPERCASE: Final = 1 << 5  # upper case or of a script without case
-ICON: Final = 1 << 6
-CURRENCY: Final = 1 << 7
-WHITE: Final = 1 << 8
-IS_DIGIT: Final = 1 << 9  # 0-9
-IS_PUNCTUATION: Final = 1 << 10  # category P*
-PERIOD: Final = 1 << 11  # ends a sentence when a word of its own
-NOT_SYMBOL: Final = 1 << 12  # not among the characters datatrove calls punctuation
-LETTER: Final = 1 << 13  # str.isalpha()
-LETTERS: Final = LOWERCASE | UPPERCASE
-
-_MARKS: Final = "…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪"
-_QUOTES: Final = "'\"”“`‘´’‚,„»«「」『』（）〔〕【】《》〈〉⟦⟧"
-_CURRENCY: Final = "$£€¥฿₽﷼₴₠₡₢₣₤₥₦₧₨₩₪₫₭₮₯₰₱₲₳₵₶₷₸₹₺₻₼₾₿"
-#: What datatrove's `PUNCTUATION_SET` holds besides terminal marks.
-_SYMBOLS: Final = "!/—”:％１〈&(、━\\【#%「」，】；+^]~“《„';’{|∶´[=-`*．（–？！：$～«〉,><》)?）。…@_.\"}►»"
-_NOT_PERIODS: Final = "\u061d\u061e\u2e3c"  # terminal in Unicode; the sentence cutter does not know them
-# A full stop followed by nothing else ends a word after one of these.
-_BEFORE_STOP: Final = "%²-+|()?:"
-
-_UNITS: Final = (
-    "km km² km³ m m² m³ dm dm² dm³ cm cm² cm³ mm mm² mm³ ha µm nm yd in ft kg g mg µg t lb oz m/s km/h kmh mph hPa Pa mbar "
-    "mb MB kb KB gb GB tb TB T G M K % км км² км³ м м² м³ дм дм² дм³ см см² см³ мм мм² мм³ нм кг г мг м/с км/ч кПа Па мбар "
-    "Кб КБ кб Мб МБ мб Гб ГБ гб Тб ТБ"
-)
-
-
-class Affixes(NamedTuple):
-    """Tables, as kernels take them.
-
-    Attributes:
-        traits: uint16 (0x110000,), bits of each code point.
-        keys: uint64 (a power of two), hashes of strings that are cut in a known way or not at all; 0 is empty.
-        cuts: int8 (len(keys), 3), where (code points from the start), 0 where no further.
-        units: uint64, sorted hashes of units of measurement.
-        stops: uint64, hashes of datatrove's stop words.
-    """
-
-    traits: np.ndarray
-    keys: np.ndarray
-    cuts: np.ndarray
-    units: np.ndarray
-    stops: np.ndarray
-
-
-HASH_BASE: Final = np.uint64(0x9E3779B97F4A7C15)
-_PRIME: Final = np.uint64(0xD6E8FEB86659FD93)
-_LONGEST: Final = 14
-
-
-def string_hash(text: str) -> int:
-    """The hash kernels give these code points: a polynomial, so that hashes of joined words follow from theirs."""
-    h = 0
-    for c in text:
-        h = (h * int(HASH_BASE) + ord(c) + 1) % (1 << 64)
-    return h
-
-
-_NEGATED: Final = (
-    "could", "do", "does", "did", "had", "may", "might", "must", "need", "ought", "sha", "should", "wo", "would", "ca",
-)  # fmt: skip
-
-
-def _contractions() -> dict[str, tuple[int, ...]]:
-    """Contractions by how English builds them, with and without the apostrophe: string -> where it is cut."""
-    found: dict[str, tuple[int, ...]] = {}
-
-    def add(*pieces: str) -> None:
-        for first in (pieces[0], pieces[0][:1].upper() + pieces[0][1:]):
-            for mark in ("'", "’"):
-                parts = [first, *(p.replace("'", mark) for p in pieces[1:])]
-                found["".join(parts)] = tuple(itertools.accumulate(map(len, parts[:-1])))
-
-    def both(*pieces: str) -> None:
-        add(*pieces)
-        add(*(p.replace("'", "") for p in pieces))
-
-    pronouns = ["i", "you", "he", "she", "it", "we", "they"]
-    questions = ["who", "what", "when", "where", "why", "how", "there", "that", "this", "these", "those"]
-    for subject in pronouns + questions:
-        for ending in ("'ll", "'d"):
-            both(subject, ending)
-            both(subject, ending, "'ve")
-    for subject in ["i", "you", "we", "they", *(q for q in questions if q not in ("that", "this"))]:
-        both(subject, "'ve")
-    for subject in ["you", "we", "they", *(q for q in questions if q not in ("that", "this"))]:
-        both(subject, "'re")
-    for subject in ["he", "she", "it", *(q for q in questions if q not in ("these", "those"))]:
-        both(subject, "'s")
-    both("i", "'m")
-    both("i", "'m", "a")
-    for verb in _NEGATED:
-        both(verb, "n't")
-        both(verb, "n't", "'ve")
-    for verb in ("ai", "are", "is", "was", "were", "has", "have", "dare"):
-        both(verb, "n't")
-    for verb in ("could", "might", "must", "should", "would", "not"):
-        both(verb, "'ve")
-    for pieces in (("let", "'s"), ("can", "not"), ("gon", "na"), ("got", "ta"), ("c'm", "on")):
-        add(*pieces)
-    for word in ("ill", "its", "hell", "shell", "shed", "were", "well", "whore"):  # words in their own right
-        found.pop(word, None)
-        found.pop(word.title(), None)
-    for hour, half in itertools.product(range(1, 13), ("am", "pm", "a.m.", "p.m.")):
-        found[f"{hour}{half}"] = (len(str(hour)),)
-    return found
-
-
-_ABBREVIATIONS: Final = (
-    "Adm. Ak. Ala. Apr. Ariz. Ark. Aug. Bros. Calif. Co. Colo. Conn. Corp. D.C. Dec. Del. Dr. E.G. E.g. Feb. Fla. Ga. Gen. "
-    "Gov. I.E. I.e. Ia. Id. Ill. Inc. Ind. Jan. Jr. Jul. Jun. Kan. Kans. Ky. La. Ltd. Mar. Mass. Md. Messrs. Mich. Minn. "
-    "Miss. Mo. Mont. Mr. Mrs. Ms. Mt. N.C. N.D. N.H. N.J. N.M. N.Y. Neb. Nebr. Nev. Nov. Oct. Okla. Ore. Pa. Ph.D. Prof. "
-    "Rep. Rev. S.C. Sen. Sep. Sept. St. Tenn. Va. Wash. Wis. a.m. p.m. e.g. i.e. co. vs. v.s. and/or w/o C++ <space> '' "
-    "' 'S 's 'd 'll 're 'em 'cause 'bout o'clock O'clock ma'am Ma'am ol' goin' doin' somethin' nothin' "
-    "): :) :-) :( :-( ;) ;-) :D :-D :P :-P :p :/ :-/ :| :O :-O :* <3 </3 =) =( =D xD XD ^_^ -_- (: (; ): 8) 8-) :o :x :3 :1 :0 "
-    "o_O O_o o.O O.o 0.0 0_0 >.< ._. @_@ v.v V.V [: [= ]= =| :] :} :> >:( :'( :') ;D"
-)
-
-
-@cache
-def affix_tables() -> Affixes:
-    """The tables; built once per process."""
-    special = _contractions()
-    whole = [*_ABBREVIATIONS.split(), *(f"{c}." for c in "abcdefghijklmnopqrstuvwxyzäöü"), "—"]
-    for text in whole:
-        for form in (text, text.replace("'", "’")):
-            special[form] = ()
-    size = 1 << (4 * len(special)).bit_length()
-    keys, cuts = np.zeros(size, np.uint64), np.zeros((size, 3), np.int8)
-    for text, where in special.items():
-        h = string_hash(text)
-        slot = ((h * int(_PRIME)) % (1 << 64) >> 32) & (size - 1)
-        while keys[slot] not in (0, h):
-            slot = (slot + 1) & (size - 1)
-        keys[slot] = h
-        cuts[slot, : len(where)] = where
-    units = np.array(sorted(string_hash(u) for u in _UNITS.split()), np.uint64)
-    stops = np.array([string_hash(w) for w in ("the", "be", "to", "of", "and", "that", "have", "with")], np.uint64)
-    tables = Affixes(_traits(), keys, cuts, units, stops)
-    for table in tables:
-        table.flags.writeable = False
-    return tables
-
-
-def _traits() -> np.ndarray:
-    unicode = unicode_tables()
-    flags = unicode.flags[unicode.classes]
-    traits = np.zeros(CODE_POINTS, np.uint16)
-    letter = (flags & ALPHA) != 0
-    uncased = letter & (flags & (UPPER | LOWER) == 0)
-    traits[(letter & (flags & LOWER != 0)) | uncased] |= LOWERCASE
-    traits[(letter & (flags & UPPER != 0)) | uncased] |= UPPERCASE
-    # Marks inside words of Indic and Semitic scripts belong to their alphabets.
-    traits[(flags & MARK != 0) & (np.arange(CODE_POINTS) > 0x36F)] |= LOWERCASE | UPPERCASE
-    traits[letter] |= LETTER
-    traits[flags & SPACE != 0] |= WHITE
-    traits[flags & PUNCTUATION != 0] |= IS_PUNCTUATION
-    traits[flags & TERMINAL != 0] |= PERIOD
-    traits[[ord(c) for c in _NOT_PERIODS]] &= ~np.uint16(PERIOD)
-    traits[0x30:0x3A] |= IS_DIGIT
-    for bits, chars in (
-        (PREFIX | SUFFIX | MARKS, _MARKS), (PREFIX | SUFFIX | QUOTE | MARKS, _QUOTES), (PREFIX | CURRENCY, _CURRENCY),
-        (PREFIX, "§%="), (PREFIX | SUFFIX, "—–"), (MARKS, _BEFORE_STOP),
-    ):  # fmt: skip
-        traits[[ord(c) for c in chars]] |= bits
-    traits[flags & ICON_FLAG != 0] |= PREFIX | SUFFIX | ICON
-    symbol = (flags & TERMINAL) != 0
-    symbol[[ord(c) for c in _SYMBOLS]] = True
-    symbol[[*range(9), *range(11, 32), *range(127, 160)]] = True
-    traits[~symbol] |= NOT_SYMBOL
-    return traits
+from stages.kernels.unicode_classes import decode
 
 
 class Chunk(NamedTuple):
@@ -288,7 +114,7 @@ def _emit(start: Any, end: Any, chunk: Any, words: Any, n: Any) -> Any:
 @kernel
 def _special(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
     """Slot of the string in the table, -1 if it is not there."""
-    if not 0 < end - start <= _LONGEST:
+    if not 0 < end - start <= LONGEST_SPECIAL:
         return -1
     h = np.uint64(0)
     for k in range(start, end):
@@ -300,7 +126,7 @@ def _special(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
 def _find(h: Any, tables: Any) -> Any:
     """Slot of a hash in the table, -1 if it is not there."""
     mask = tables.keys.shape[0] - 1
-    slot = np.int64((h * _PRIME) >> np.uint64(32)) & mask
+    slot = np.int64((h * HASH_PRIME) >> np.uint64(32)) & mask
     while tables.keys[slot] != np.uint64(0):
         if tables.keys[slot] == h:
             return slot
@@ -351,7 +177,7 @@ def _split_chunk(size: Any, tables: Any, chunk: Any, words: Any, n: Any) -> Any:
                     n = _emit(begin, start + tables.cuts[special, k], chunk, words, n)
                     begin = start + tables.cuts[special, k]
             n = _emit(begin, end, chunk, words, n)
-        elif _is_address(start, end, chunk):
+        elif is_address(start, end, chunk):
             n = _emit(start, end, chunk, words, n)
         else:
             n = _split_inside(start, end, chunk, words, n)
@@ -460,58 +286,6 @@ def _unit_suffix(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
 
 
 @kernel
-def _is_address(start: Any, end: Any, chunk: Any) -> Any:
-    """Whether the string is a web or mail address: [scheme://][user@]host.tld[:port][/path]."""
-    dots = 0
-    host = start
-    for k in range(start, end):
-        c = chunk.points[k]
-        if c == _DOT:
-            dots += 1
-        elif (
-            c == 0x3A and k + 2 < end and chunk.points[k + 1] == 0x2F and chunk.points[k + 2] == 0x2F and k - start > 1
-        ):
-            host = k + 3
-        elif c == 0x2F or c == 0x3F or c == 0x23:
-            if k >= host:
-                break
-        elif c == 0x40:
-            host = k + 1
-    if dots == 0:
-        return False
-    k = host
-    last_dot = np.int64(-1)
-    label = 0
-    while k < end:
-        c = chunk.points[k]
-        if c == _DOT:
-            if label == 0 or chunk.points[k - 1] == _HYPHEN or chunk.points[k - 1] == 0x5F:
-                return False
-            last_dot, label = k, 0
-        elif (
-            0x30 <= c <= 0x39 or 0x41 <= c <= 0x5A or 0x61 <= c <= 0x7A or 0xA1 <= c <= 0xFFFF
-            or ((c == _HYPHEN or c == 0x5F) and label)
-        ):  # fmt: skip
-            label += 1
-        else:
-            break
-        k += 1
-    if last_dot < 0 or label < 2:
-        return False
-    for t in range(last_dot + 1, k):
-        if not chunk.traits[t] & LOWERCASE:
-            return False
-    if k < end and chunk.points[k] == 0x3A:
-        port = k + 1
-        while port < end and chunk.traits[port] & IS_DIGIT:
-            port += 1
-        if not 2 <= port - k - 1 <= 5:
-            return False
-        k = port
-    return k == end or chunk.points[k] == 0x2F or chunk.points[k] == 0x3F or chunk.points[k] == 0x23
-
-
-@kernel
 def _split_inside(start: Any, end: Any, chunk: Any, words: Any, n: Any) -> Any:
     begin = k = start
     while k < end:
@@ -560,37 +334,3 @@ def _infix(start: Any, k: Any, end: Any, chunk: Any) -> Any:
             run += 1
         return run - k if run < end and chunk.traits[run] & LETTERS else 0
     return 0
-
-
-@kernel
-def _count_sentences(offsets: Any, data: Any, apply: Any, tables: Any, chunk: Any, words: Any, out: Any) -> None:
-    for d in range(apply.shape[0]):
-        if not apply[d]:
-            continue
-        text = data[offsets[d] : offsets[d + 1]]
-        i = 0
-        while i < text.shape[0]:
-            stop = find_newline(text, i)
-            n = split_affixes(text[i:stop], tables, chunk, words)
-            i = stop + 1
-            ended = False
-            out[d] += n > 0
-            for k in range(n):
-                kinds = words.kinds[k]
-                if kinds & ENDS_SENTENCE:
-                    ended = True
-                elif ended and not kinds & ALL_PUNCTUATION:
-                    out[d] += 1
-                    ended = False
-
-
-def count_sentences(text: TextBuffers, apply: np.ndarray) -> np.ndarray:
-    """int32 (n,): sentences of each document, line by line, as spaCy's rule-based sentence cutter counts them.
-
-    A sentence begins at a line and at a word behind a terminal mark that stands alone, other punctuation skipped.
-    """
-    out = np.zeros(len(text.valid), np.int32)
-    room = int(np.diff(text.offsets).max(initial=0)) + 1
-    tables = affix_tables()
-    _count_sentences(text.offsets, text.data, apply & text.valid, tables, make_chunk(room), make_words(room), out)
-    return out

@@ -20,8 +20,8 @@ from stages.kernels.unicode_classes import HAN, TERMINAL, decode, unicode_tables
 
 COUNTED: Final = ("zh_rare_chars", "zh_simplified_chars", "zh_traditional_chars", "zh_sentence_chars", "zh_separators")
 
-COMMON: Final = 4
-SEPARATOR: Final = 8
+COMMON: Final = 64
+SEPARATOR: Final = 128
 _NEWLINE: Final = ord("\n")
 # What stands between the items of menus, tag clouds and breadcrumbs, and round the keywords of title spam.
 _SEPARATORS: Final = "|｜/／>＞»›·•_＿【】〖〗\u3000★☆■◆●"
@@ -30,7 +30,7 @@ _SEPARATORS: Final = "|｜/／>＞»›·•_＿【】〖〗\u3000★☆■◆�
 @cache
 def character_table() -> np.ndarray:
     """uint8 (0x10000,): SIMPLIFIED or TRADITIONAL (script.py) where a character tells, with COMMON and SEPARATOR bits."""
-    table = variant_table().copy()
+    table = variant_table() & np.uint8(SIMPLIFIED | TRADITIONAL)  # it has other bits too
     pairs = [(lead, trail) for lead in range(0xB0, 0xD8) for trail in range(0xA1, 0xFF)]
     table[_characters("gb2312", pairs)] |= COMMON
     pairs = [(lead, trail) for lead in range(0xA4, 0xC7) for trail in (*range(0x40, 0x7F), *range(0xA1, 0xFF))]

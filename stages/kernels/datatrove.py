@@ -14,15 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.affix_words import (
-    HAS_LETTER,
-    HAS_TEXT,
-    HASH_BASE,
-    Chunk,
-    affix_tables,
-    make_chunk,
-    split_affixes,
-)
+from stages.kernels.affix_tables import HASH_BASE, affix_tables
+from stages.kernels.affix_words import HAS_LETTER, HAS_TEXT, Chunk, make_chunk, split_affixes
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.characters import COUNTED as CHARACTERS
 from stages.kernels.characters import CharacterScratch, count_characters, make_character_scratch

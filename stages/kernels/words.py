@@ -8,8 +8,7 @@ Units:
                 letter with its vowel and tone marks is one
     NONE        the language is unknown
 
-`split_words` is called by other kernels, once per document, with scratch arrays they own. `word_table` does a whole batch.
-Linear in the text, whatever the text.
+`split_words` is called by other kernels, once per document, with scratch arrays they own; `word_table` does a whole batch.
 """
 
 from __future__ import annotations

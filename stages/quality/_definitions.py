@@ -5,9 +5,14 @@ python -m stages.quality._definitions > stages/quality/SIGNALS.md
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from corpusflow import Composite, Score, Stage
+from stages import quality
 from stages.quality.signals import ENTROPY, SIGNALS
 
 
@@ -151,35 +156,38 @@ DEFINITIONS: Final[Mapping[str, Definition]] = {
 }  # fmt: skip
 
 
+_REQUIRED: Final[Mapping[str, dict[str, Any]]] = {
+    "perplexity": {"model": ""},
+    "threshold": {"column": "quality.chars", "reason": "none", "max": 0},
+}
+
+
 def page() -> Iterator[str]:
     """Markdown: every signal of the quality stages by the stage that adds it."""
-    from corpusflow import Composite, Score
-    from corpusflow.registry import find, stage_names
-
     yield "# Signals of quality\n"
     yield "Made by `python -m stages.quality._definitions`; do not edit. Counts unless said: rules divide one by another."
-    for name in stage_names():
-        if not name.startswith("quality."):
+    for name, part in _scores():
+        yield f"\n## {name}\n"
+        yield "| signal | type | unit | definition | source |"
+        yield "| --- | --- | --- | --- | --- |"
+        for column, kind in part.outputs().items():
+            d = DEFINITIONS[column.removeprefix("quality.")]
+            yield f"| `{column}` | {kind} | {d.unit} | {d.text.replace('|', chr(92) + '|')} | {d.source} |"
+
+
+def _scores() -> Iterator[tuple[str, Score]]:
+    """(stage name, Score) of every module of this package."""
+    for item in pkgutil.iter_modules(quality.__path__):
+        if item.name.startswith("_"):
             continue
-        cls = find(name)
-        given = {"model": ""} if name == "quality.perplexity" else {}
-        required = {"column": "quality.chars", "reason": "x", "max": 1} if name == "quality.threshold" else {}
-        stage = cls(**given, **required)
-        for part in stage.expand() if isinstance(stage, Composite) else (stage,):
-            if not isinstance(part, Score):
-                continue
-            yield f"\n## {name}\n"
-            yield "| signal | type | unit | definition | source |"
-            yield "| --- | --- | --- | --- | --- |"
-            for column, kind in part.outputs().items():
-                d = DEFINITIONS[column.removeprefix("quality.")]
-                yield f"| `{column}` | {kind} | {d.unit} | {d.text.replace('|', chr(92) + '|')} | {d.source} |"
+        cls: Any = importlib.import_module(f"{quality.__name__}.{item.name}").STAGE
+        stage: Stage = cls(**_REQUIRED[item.name]) if item.name in _REQUIRED else cls()
+        parts = stage.expand() if isinstance(stage, Composite) else (stage,)
+        yield from ((f"quality.{item.name}", part) for part in parts if isinstance(part, Score))
 
 
 def main() -> None:
     """Print the page."""
-    import sys
-
     sys.stdout.write("\n".join(page()) + "\n")
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from corpusflow import Composite, Filter, Rule, Score, Stage, Transform, param
-from stages.kernels import affix_words, c4
+from stages.kernels import affix_sentences, c4
 from stages.kernels.buffers import TextBuffers, number_column, text_buffers
 from stages.kernels.words import WHITESPACE, word_units
 from stages.quality._thresholds import PREFIX, Threshold, at_least, at_most
@@ -86,7 +86,7 @@ class C4Counts(_Lines, Score):
             for view in (offsets, data):
                 view.flags.writeable = False
             cleaned = TextBuffers(offsets, data, applied)
-            counts[c4.SENTENCES] = affix_words.count_sentences(cleaned, applied)
+            counts[c4.SENTENCES] = affix_sentences.count_sentences(cleaned, applied)
         return pa.RecordBatch.from_pydict(
             {PREFIX + name: number_column(counts[i], applied) for i, name in enumerate(c4.COUNTED)}
         )

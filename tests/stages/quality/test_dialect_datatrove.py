@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from corpusflow import Filter, Score, Transform
 from corpusflow.rules import evaluate
-from stages.kernels.affix_words import affix_tables, make_chunk, split_affixes
+from stages.kernels.affix_tables import affix_tables
+from stages.kernels.affix_words import make_chunk, split_affixes
 from stages.kernels.words import make_words
 from stages.quality.c4 import C4
 from stages.quality.fineweb import FineWeb
