@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from corpusflow import Filter, Rule, Score, Transform, param
 from stages.kernels.buffers import text_buffers
-from stages.kernels.cut import cut_spans
+from stages.kernels.cut import SPANS, cut_spans
 from stages.kernels.minhash import permutations, signatures
 
 
@@ -31,6 +31,9 @@ class CutSpans(Transform):
         text = cut_spans(batch.column("text"), batch.column(f"{self.prefix}.spans"))
         return pa.RecordBatch.from_arrays([text], names=["text"])
 
+    def warm(self) -> None:
+        cut_spans(pa.array(["ab"], pa.large_string()), pa.array([[0, 1]], SPANS))
+
 
 @dataclass(frozen=True, kw_only=True)
 class WordsLeft(Score):
@@ -48,6 +51,9 @@ class WordsLeft(Score):
         offsets, data, valid = text_buffers(batch.column("text"))
         _, units = signatures(data, offsets, 1, 0, *permutations(1, 0))
         return pa.RecordBatch.from_arrays([pa.array(units.astype(np.int32), mask=~valid)], names=list(self.outputs()))
+
+    def warm(self) -> None:
+        self.score(pa.record_batch([pa.array(["ab"], pa.large_string())], names=["text"]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ from stages.dedup._benchmarks import BenchmarkIndex, build_index
 from stages.dedup._cutting import CutSpans
 from stages.kernels.buffers import text_buffers
 from stages.kernels.cut import SPANS, merged, spans_column
-from stages.kernels.overlap import find_ngrams, unit_ends
+from stages.kernels.overlap import find_ngrams, ngram_table, unit_ends
 
 PREFIX: Final = "dedup.decontaminate"
 _MODE: Final = 0
@@ -75,6 +75,12 @@ class Overlap(Score):
 
     def open(self) -> BenchmarkIndex:
         return build_index(self.benchmarks, self.fields, self.ngram, self.min_ngram, self.max_items, _MODE)
+
+    def warm(self) -> None:
+        offsets, data, valid = text_buffers(pa.array(["a b"], pa.large_string()))
+        find_ngrams(data, offsets, valid, _MODE, ngram_table(np.ones(1, np.uint64), np.array([2])))
+        if self.spans:
+            unit_ends(data, 0, 3, _MODE)
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         index: BenchmarkIndex = self.opened

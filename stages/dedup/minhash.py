@@ -20,47 +20,22 @@ Source: Broder (1997); the 14 x 8 bands over word 5-grams are FineWeb's (Penedo 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusflow import (
-    Composite,
-    ConfigError,
-    Exchange,
-    Filter,
-    Phase,
-    PhaseInputs,
-    Resources,
-    Rule,
-    Score,
-    Stage,
-    param,
-)
-from stages.dedup import _bands, _clusters, _components, _known, _shards, _stars, _verdicts
+from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
 from stages.dedup._index import check_against
-from stages.dedup._members import Election
-from stages.dedup._order import KeepOrder, content_hashes, parse_keep
+from stages.dedup._near import PREFIX, SIGNATURE, UNITS, NearDuplicates, unit_mode
+from stages.dedup._order import content_hashes, parse_keep
 from stages.dedup._settings import Settings, settings
-from stages.dedup._summary import summarise
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import permutations, signatures
 from stages.kernels.shingle_text import sha1_signature, shingles
-from stages.kernels.shingles import CHARACTERS, DIGITS_ALIKE
-from stages.kernels.unionfind import Forest
-
-PREFIX: Final = "dedup.minhash"
-_SIGNATURE: Final = f"{PREFIX}.signature"
-_UNITS: Final = f"{PREFIX}.units"
-
-
-def _mode(unit: str, digits_alike: bool) -> int:
-    return (CHARACTERS if unit == "characters" else 0) | (DIGITS_ALIKE if digits_alike else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,21 +57,21 @@ class MinHashSignature(Score):
 
     def outputs(self) -> Mapping[str, pa.DataType]:
         width = self.bands * self.rows * self.bits // 8
-        columns = {_SIGNATURE: pa.binary(width), _UNITS: pa.int32(), f"{PREFIX}.content": pa.int64()}
+        columns = {SIGNATURE: pa.binary(width), UNITS: pa.int32(), f"{PREFIX}.content": pa.int64()}
         return columns | ({f"{PREFIX}.length": pa.int32()} if self.length else {})
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         text = batch.column("text")
         offsets, data, valid = text_buffers(text)
         count = self.bands * self.rows
-        mode = _mode(self.unit, self.digits_alike)
+        mode = unit_mode(self.unit, self.digits_alike)
         # the kernel counts units in any family
         family = permutations(count if self.family == "native" else 1, self.hash_seed)
         minima, units = signatures(data, offsets, self.shingle, mode, *family)
         if self.family != "native":
             minima = self._sha1(text, mode)
         stored = np.ascontiguousarray(minima.astype({16: "<u2", 32: "<u4"}[self.bits]))
-        kind = self.outputs()[_SIGNATURE]
+        kind = self.outputs()[SIGNATURE]
         bitmap = pa.py_buffer(np.packbits(valid & (units > 0), bitorder="little"))
         columns = [
             pa.FixedSizeBinaryArray.from_buffers(kind, len(text), [bitmap, pa.py_buffer(stored)]),
@@ -123,115 +98,6 @@ class MinHashSignature(Score):
 
     def warm(self) -> None:
         self.score(pa.record_batch([pa.array(["a short text, 短文"], pa.large_string())], names=["text"]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class NearDuplicates(Exchange):
-    """Links documents by bands, and elects in each component."""
-
-    bands: int = param(14, doc="Number of bands.")
-    rows: int = param(8, doc="Permutations per band.")
-    shingle: int = param(5, doc="Units per shingle.")
-    unit: Literal["words", "characters"] = param("words", doc="What a shingle is made of.")
-    digits_alike: bool = param(False, doc="Count every digit as 0.")
-    min_similarity: float = param(0.7, doc="A document goes if it is at least this similar to one that stays.")
-    verify: Literal["auto", "exact", "signature"] = param("auto", doc="What similarity is.")
-    keep: tuple[str, ...] = param(("length desc", "id"), doc="Which of several similar documents stays.")
-    sources: tuple[str, ...] = param((), doc="Values of `source`, best first, for source_rank in `keep`.")
-    within: str | None = param(None, doc="Compare only documents with the same value of this column; none: all.")
-    max_representatives: int = param(256, doc="Kept documents of a cluster that others are compared with.")
-    components: Literal["memory", "files"] = param("memory", semantic=False, doc="Where components are found.")
-    against: tuple[str, ...] = param((), semantic=False, doc="Folders of dedup indexes.")
-    against_digests: tuple[str, ...] = param((), doc="What they hold.")
-
-    version: ClassVar[int] = 1
-    resources: ClassVar[Resources] = Resources(memory=2500 << 20)
-
-    def _order(self) -> KeepOrder:
-        return KeepOrder(parse_keep(PREFIX, self.keep, self.sources), PREFIX, self.sources)
-
-    def _election(self) -> Election:
-        return Election(
-            signature=_SIGNATURE,
-            units=_UNITS,
-            permutations=self.bands * self.rows,
-            shingle=self.shingle,
-            mode=_mode(self.unit, self.digits_alike),
-            threshold=self.min_similarity,
-            limit=self.max_representatives,
-        )
-
-    def inputs(self) -> tuple[str, ...]:
-        text = () if self.verify == "signature" else ("text",)
-        within = () if self.within is None else (self.within,)
-        return tuple(dict.fromkeys([_SIGNATURE, _UNITS, *self._order().columns(), "url", *text, *within]))
-
-    def outputs(self) -> Mapping[str, pa.DataType]:
-        return {f"{PREFIX}.{f.name}": f.type for f in _clusters.VERDICT}
-
-    def phases(self) -> tuple[Phase, ...]:
-        election, verification = self._election(), _clusters.Verification(self.verify)
-        against = _known.Against(self.against, self.against_digests)
-        earlier = against.earlier if against else None
-        bands = partial(
-            _bands.write_bands, signature=_SIGNATURE, units=_UNITS, within=self.within, bands=self.bands, rows=self.rows
-        )
-        edges = partial(_bands.write_edges, bands=self.bands, earlier=earlier)
-        in_files = self.components == "files"
-        gather = partial(
-            _clusters.gather,
-            election=election,
-            verification=verification,
-            order=self._order(),
-            settled=_known.settled if against else None,
-        )
-        elect = partial(_clusters.hold_elections, election=election, verification=verification)
-        lists = partial(_verdicts.collect, phase="elect", and_phase="settle" if against else None)
-        summary = partial(summarise, bands=self.bands, rows=self.rows, min_similarity=self.min_similarity)
-        return (
-            Phase("bands", bands, _shards.group_count),
-            Phase("edges", edges, partial(_bands.edge_tasks, bands=self.bands, earlier=earlier)),
-            *(self._known_phases(against) if against else ()),
-            *(_stars.star_phases() if in_files else ()),
-            Phase(
-                "components",
-                partial(_components.label, in_files=in_files),
-                partial(_components.label_tasks, in_files=in_files),
-            ),
-            Phase("members", gather, _shards.group_count),
-            Phase("elect", elect, partial(_clusters.tasks, election=election, verification=verification)),
-            Phase("lists", lists, _shards.group_count),
-            Phase("summary", summary, _one),
-        )
-
-    def _known_phases(self, against: _known.Against) -> tuple[Phase, ...]:
-        find = partial(_known.find_signatures, against=against)
-        settle = partial(
-            _known.settle,
-            signature=_SIGNATURE,
-            permutations=self.bands * self.rows,
-            threshold=self.min_similarity,
-        )
-        return (
-            Phase("known", find, partial(_known.signature_tasks, against=against)),
-            Phase("settle", settle, _shards.group_count),
-        )
-
-    def warm(self) -> None:
-        self._election().warm()
-        forest = Forest(2)
-        forest.union(np.array([0]), np.array([1]))
-        forest.roots()
-
-    def apply(self, shard: int, inputs: PhaseInputs) -> Iterator[pa.RecordBatch]:
-        for rows, found in _verdicts.joined(shard, inputs, "lists", _clusters.VERDICT):
-            columns = [found.column(n).combine_chunks() for n in _clusters.VERDICT.names]
-            columns[-1] = columns[-1].fill_null(1)
-            yield pa.RecordBatch.from_arrays([rows, *columns], names=["row", *self.outputs()])
-
-
-def _one(_: PhaseInputs) -> int:
-    return 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,7 @@ def _hashes(
             total = 0
             i = at
             while i < end:
-                k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), BLOCK)
+                k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), np.int64(BLOCK))
                 for j in range(k):
                     h = mix(h ^ units[j]) + np.uint64(0x9E3779B97F4A7C15)
                 total += k

@@ -80,7 +80,7 @@ def _signatures(
         row[:] = np.uint32(0xFFFFFFFF)
         i = offsets[d]
         end = offsets[d + 1]
-        k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), BLOCK)
+        k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), np.int64(BLOCK))
         total = k
         m = hash_shingles(units, k, n, wide)
         while True:
@@ -91,7 +91,7 @@ def _signatures(
                 break
             for j in range(n - 1):
                 units[j] = units[k - n + 1 + j]
-            k, i = next_units(data, i, end, mode, lookup, units, n - 1, BLOCK)
+            k, i = next_units(data, i, end, mode, lookup, units, n - 1, np.int64(BLOCK))
             total += k - n + 1
             m = hash_shingles(units, k, n, wide) if k >= n else 0
         counts[d] = total

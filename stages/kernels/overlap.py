@@ -67,7 +67,7 @@ def _find(
         carried = 0
         base = 0  # number of the first unit held
         while i < end:
-            k, i = next_units(data, i, end, mode, lookup, units, np.int64(carried), BLOCK)
+            k, i = next_units(data, i, end, mode, lookup, units, np.int64(carried), np.int64(BLOCK))
             for n in table.sizes:
                 if k < n:
                     continue
@@ -126,7 +126,7 @@ def _unit_ends(data: Any, start: Any, end: Any, mode: Any, lookup: Any, units: A
     n = 0
     i = start
     while i < end:
-        k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), 1)
+        k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), np.int64(1))
         for _ in range(k):
             ends[n] = i - start
             n += 1

@@ -229,12 +229,12 @@ def _sets(
         starts[d] = at
         i = offsets[d]
         end = offsets[d + 1]
-        k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), BLOCK)
+        k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), np.int64(BLOCK))
         at += hash_shingles(units, k, n, out[at:])
         while i < end:
             for j in range(n - 1):
                 units[j] = units[k - n + 1 + j]
-            k, i = next_units(data, i, end, mode, lookup, units, n - 1, BLOCK)
+            k, i = next_units(data, i, end, mode, lookup, units, n - 1, np.int64(BLOCK))
             if k >= n:
                 at += hash_shingles(units, k, n, out[at:])
     starts[offsets.shape[0] - 1] = at

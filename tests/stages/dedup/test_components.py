@@ -20,7 +20,7 @@ ROWS = 700  # of every shard
 
 def graphs() -> dict[str, tuple[int, np.ndarray]]:
     rng = np.random.default_rng(3)
-    n = 5_000
+    n = 3_000
     near = []
     for start in np.flatnonzero(rng.random(n) < 0.1):  # small clusters and a few large ones, several stars each
         members = rng.permutation(n)[: min(400, int(rng.zipf(1.8)) + 1)]
@@ -29,9 +29,9 @@ def graphs() -> dict[str, tuple[int, np.ndarray]]:
     shuffled = rng.permutation(n)
     return {
         "none": (n, np.zeros((0, 2), np.int64)),
-        "one edge": (n, np.array([[4_999, 0]])),
-        "random sparse": (n, rng.integers(0, n, (1_500, 2))),
-        "giant": (n, rng.integers(0, n, (6_000, 2))),
+        "one edge": (n, np.array([[2_999, 0]])),
+        "random sparse": (n, rng.integers(0, n, (900, 2))),
+        "giant": (n, rng.integers(0, n, (3_600, 2))),
         "star": (n, np.stack([np.arange(1, n), np.zeros(n - 1, np.int64)], axis=1)),
         "star around the largest": (n, np.stack([np.arange(n - 1), np.full(n - 1, n - 1)], axis=1)),
         "path in order": (n, np.stack([path, path + 1], axis=1)),

@@ -23,7 +23,7 @@ def noise(rng: random.Random, n: int) -> str:
     return "".join(rng.choices(rng.choice(ALPHABETS), k=n))
 
 
-def corpus(n: int = 60, seed: int = 1) -> tuple[list[dict], list[str]]:
+def corpus(n: int = 45, seed: int = 1) -> tuple[list[dict], list[str]]:
     """Documents of noise with planted passages of all lengths, some within one another, some twice in a document."""
     rng = random.Random(seed)
     planted = [noise(rng, k) for k in [20, 60, 120, 210, 250, 400, 900, 3_000] for _ in range(4)]
