@@ -90,6 +90,9 @@ class RepeatedPieces(Exchange):
             epoch = np.uint64(task.epoch(shard)) << np.uint64(48)
             for batch in task.survivors(shard, self.inputs()):
                 offsets, data, valid = text_buffers(batch.column("text"))
+                site = hosts(batch.column("url")) if self.within == "site" else None
+                if site is not None:  # a document without an address is of no site
+                    valid = valid & site.is_valid().to_numpy(zero_copy_only=False)
                 hashes, documents, starts, lengths = line_hashes(
                     data,
                     offsets,
@@ -99,8 +102,7 @@ class RepeatedPieces(Exchange):
                     least=self.min_words,
                 )
                 if self.within is not None:
-                    scope = hosts(batch.column("url")) if self.within == "site" else batch.column(self.within)
-                    hashes = hashes ^ salt(scope)[documents, 0]
+                    hashes = hashes ^ salt(batch.column(self.within) if site is None else site)[documents, 0]
                 ranks = epoch | id_hashes(batch.column("id"))[:, 0] >> np.uint64(16)
                 rows = batch.column("row").to_numpy(zero_copy_only=False)
                 places = starts.astype(np.uint64) << _LENGTH_BITS | lengths.astype(np.uint64)

@@ -150,6 +150,16 @@ def test_a_documents_own_repeats_are_not_its_neighbours(dedup) -> None:
     assert texts(dedup(Lines(), [table(rows)]))["a"] == "\n".join([line] * 3)
 
 
+def test_documents_without_an_address_are_of_no_site(dedup) -> None:
+    line = "one line of several words here"
+    rows = [
+        {"id": i, "url": u, "text": f"{line}\n{i}"}
+        for i, u in zip("abcd", [None, None, "http://x.org/1", "http://x.org/2"], strict=True)
+    ]
+    got = texts(dedup(Lines(within="site", keep="none"), [table(rows)]))
+    assert got == {"a": f"{line}\na", "b": f"{line}\nb", "c": "c", "d": "d"}
+
+
 def test_wrong_parameters_are_refused() -> None:
     with pytest.raises(ConfigError):
         Lines(max_documents=0)
