@@ -124,7 +124,9 @@ def parameters(name: str, folder: Path) -> dict[str, Any]:
 
 
 def before(name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Stages in front of one: most Sinks read tokens."""
+    """Stages in front of one: most Sinks read tokens, an index what dedup measured."""
+    if name == "dedup.index":
+        return [("dedup.exact", {}), ("dedup.minhash", {})]
     return [TOKENS] if issubclass(find(name), Sink) else []
 
 
