@@ -155,10 +155,10 @@ def scan(data, t, text, blocks, elements, masks, stack, state):
                         if (around & SCOPE) and not (kind & SCOPE) and t[FAMILY_AT + tag] == 0:
                             break
                         k -= 1
-                    if kind & BLOCK:
-                        strength = 1 if kind & CELL else 2 if kind & LINE else 3
                     if tag == 0:
                         pop_to = depth
+                    if (kind & BLOCK) and (pop_to < depth or tag == _P):  # </p> alone makes an empty paragraph
+                        strength = 1 if kind & CELL else 2 if kind & LINE else 3
                 elif kind & RAW:
                     last = raw_end(data, i, end, key, state)
                     if tag == _TITLE and state[TITLE_END] == 0 and skip == 0:

@@ -104,7 +104,7 @@ def _words(data, i, end, t, base, shift):
 @kernel
 def _hides(data, i, end):
     """Whether a style attribute says display:none or visibility:hidden."""
-    while i + 6 < end:
+    while i + 3 < end:
         if (
             (data[i] | 32) == 110
             and (data[i + 1] | 32) == 111
@@ -114,8 +114,12 @@ def _hides(data, i, end):
             k = i - 1
             while k > 0 and data[k] <= 32:
                 k -= 1
-            if k > 6 and data[k] == 58 and (data[k - 1] | 32) == 121 and (data[k - 7] | 32) == 100:  # d……y:
-                return True
+            if data[k] == 58:
+                k -= 1
+                while k > 0 and data[k] <= 32:
+                    k -= 1
+                if k > 5 and (data[k] | 32) == 121 and (data[k - 6] | 32) == 100:  # d……y:
+                    return True
         i += 1
     return False
 
@@ -173,7 +177,11 @@ def attributes(data, i, end, t, state):
         if which <= 2:
             mask |= _words(data, first, last, t, WORDS_AT, WORD_SHIFT)
         elif which <= 4:
-            mask |= _words(data, first, last, t, VALUES_AT, SMALL_SHIFT)
+            key = np.int64(0)
+            for k in range(first, min(last, first + 12)):
+                if is_letter(data[k]):
+                    key = key << 5 | (data[k] & 31)
+            mask |= find(t, VALUES_AT, SMALL_SHIFT, key)
         elif which == 5:
             if _hides(data, first, last):
                 mask |= _HIDDEN
