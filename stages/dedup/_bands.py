@@ -40,10 +40,10 @@ def minima(column: pa.Array, permutations: int) -> np.ndarray:
     return stored.reshape(-1, permutations)
 
 
-def write_bands(task: PhaseTask, *, signature: str, units: str, within: str | None, bands: int, rows: int) -> None:
+def write_bands(task: PhaseTask, *, signature: str, length: str, within: str | None, bands: int, rows: int) -> None:
     """A phase's body, one task per shard group."""
-    columns = [signature, units] if within is None else [signature, units, within]
-    total_units = 0
+    columns = [signature, length] if within is None else [signature, length, within]
+    text_bytes = 0
     held: list[np.ndarray] = []
     numbers: list[np.ndarray] = []
     salts: list[np.ndarray] = []
@@ -56,7 +56,7 @@ def write_bands(task: PhaseTask, *, signature: str, units: str, within: str | No
             if not len(at):
                 continue
             extent = int(at[-1]) + 1
-            total_units += int(usable.column(units).to_numpy(zero_copy_only=False).sum())
+            text_bytes += int(usable.column(length).to_numpy(zero_copy_only=False).sum())
             held.append(minima(usable.column(signature), bands * rows).copy())
             numbers.append(_shards.documents(position, at))
             if within is not None:
@@ -73,7 +73,7 @@ def write_bands(task: PhaseTask, *, signature: str, units: str, within: str | No
             order, offsets = partition_order(top_bits(keys, bits), 1 << bits)
             run.add(np.stack([keys[order], documents[order]], axis=1), offsets)
         run.close()
-    task.note(records=len(documents), extents=extents, units=total_units)
+    task.note(records=len(documents), extents=extents, text_bytes=text_bytes)
 
 
 def documents_of(inputs: PhaseInputs) -> int:
@@ -81,9 +81,9 @@ def documents_of(inputs: PhaseInputs) -> int:
     return sum(int(n["records"]) for n in inputs.info("bands").values())
 
 
-def units_of(inputs: PhaseInputs) -> int:
-    """Units of all their texts together."""
-    return sum(int(n["units"]) for n in inputs.info("bands").values())
+def text_bytes_of(inputs: PhaseInputs) -> int:
+    """Bytes of their texts."""
+    return sum(int(n["text_bytes"]) for n in inputs.info("bands").values())
 
 
 class KnownKeys(Protocol):

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from corpusflow import BatchWriter, PhaseInputs, PhaseTask
 from stages.dedup import _large, _verdicts
-from stages.dedup._bands import documents_of, units_of
+from stages.dedup._bands import documents_of, text_bytes_of
 from stages.dedup._components import gather_members, member_bits
 from stages.dedup._members import Election, Load, Members, with_text
 from stages.dedup._order import KeepOrder
@@ -33,9 +33,10 @@ from stages.kernels.sortruns import starts_of
 _TASK_BYTES: Final = 2 << 30
 _HELD_BYTES: Final = 512 << 20
 _SLICE_BYTES: Final = 128 << 20
-#: Up to this much, the text of members is read where it lies, by each task the part it needs; beyond, reading it once per
-#: task would cost more than carrying it along (some 1,700 bytes of disk per member).
+#: Up to this much, the text of members is read where it lies, by each task the part it needs, and held compressed; beyond,
+#: reading everything once per task would cost more than carrying it along (some 1,700 bytes of disk per member).
 _READ_BYTES: Final = 4 << 30
+_READ_TASK_BYTES: Final = 1152 << 20
 #: What a member without its text is reckoned to take, besides the signature.
 _MEMBER_BYTES: Final = 300
 #: Up to this many documents similarity is exact unless the config says otherwise.
@@ -67,11 +68,11 @@ class Verification:
         """Whether texts are compared, and not only signatures."""
         return self.verify == "exact" or (self.verify == "auto" and documents_of(inputs) <= _EXACT_DOCUMENTS)
 
-    def carried(self, inputs: PhaseInputs, election: Election) -> bool:
+    def carried(self, inputs: PhaseInputs) -> bool:
         """Whether members bring their text along."""
         nodes = sum(int(n["nodes"]) for n in inputs.info("components").values())
-        units = units_of(inputs) // max(1, documents_of(inputs))
-        return self.exact(inputs) and nodes * units * election.unit_bytes > _READ_BYTES
+        each = text_bytes_of(inputs) // max(1, documents_of(inputs))
+        return self.exact(inputs) and nodes * each > _READ_BYTES
 
 
 def gather(
@@ -84,14 +85,14 @@ def gather(
 ) -> None:
     """A phase's body, one task per shard group; see `_components.gather_members`."""
     gone = None if settled is None else settled(task, task.index)
-    columns = election.columns(verification.carried(task, election))
+    columns = election.columns(verification.carried(task))
     size = _member_bytes(task, election, verification)
-    gather_members(task, order=order, columns=columns, units=election.units, member_bytes=size, settled=gone)
+    gather_members(task, order=order, columns=columns, length=election.length, member_bytes=size, settled=gone)
 
 
 def _member_bytes(inputs: PhaseInputs, election: Election, verification: Verification) -> int:
     """About what a member takes, text included where it is compared."""
-    text = units_of(inputs) // max(1, documents_of(inputs)) * election.unit_bytes if verification.exact(inputs) else 0
+    text = text_bytes_of(inputs) // max(1, documents_of(inputs)) if verification.exact(inputs) else 0
     return election.permutations * 2 + _MEMBER_BYTES + text
 
 
@@ -111,9 +112,9 @@ class _Size:
     def of(inputs: PhaseInputs, election: Election, exact: bool) -> _Size:
         notes = inputs.info("members").values()
         members: int = sum(n["members"] for n in notes)
-        units: int = sum(n["units"] for n in notes)
+        text: int = sum(n["text_bytes"] for n in notes)
         size = members * (election.permutations * 2 + _MEMBER_BYTES)
-        return _Size(members, size, units * election.unit_bytes if exact else 0)
+        return _Size(members, size, text if exact else 0)
 
     def rows(self, at_once: int) -> int:
         """Members of so many bytes."""
@@ -123,8 +124,8 @@ class _Size:
 def tasks(inputs: PhaseInputs, *, election: Election, verification: Verification) -> int:
     """How many tasks `hold_elections` has."""
     size = _Size.of(inputs, election, verification.exact(inputs))
-    carried = verification.carried(inputs, election) or not size.text
-    wanted = (size.columns + size.text) / (_TASK_BYTES if carried else _HELD_BYTES)
+    carried = verification.carried(inputs) or not size.text
+    wanted = (size.columns + size.text) / (_TASK_BYTES if carried else _READ_TASK_BYTES)
     return min(_buckets(inputs, election, verification), max(1, ceil(wanted)))
 
 
@@ -134,9 +135,9 @@ def hold_elections(task: PhaseTask, *, election: Election, verification: Verific
     count = tasks(task, election=election, verification=verification)
     lo, hi = task.index * buckets // count, (task.index + 1) * buckets // count
     exact = verification.exact(task)
-    read_here = exact and not verification.carried(task, election)
+    read_here = exact and not verification.carried(task)
     size = _Size.of(task, election, exact)
-    limit = size.rows(_HELD_BYTES)
+    limit = size.rows(_READ_TASK_BYTES * 4 // 3 if read_here else _HELD_BYTES)
     load: Load = partial(with_text, task) if read_here else _as_it_is
     with ExitStack() as stack:
         runs = [stack.enter_context(Run(task, part)) for part in task.parts("members")]
@@ -206,8 +207,8 @@ class _Out:
 
     def _tell(self, members: Members, size: int, removed: np.ndarray) -> None:
         """Tell of a cluster whose best members these are."""
-        best = members.columns.slice(0, SHOWN).to_pylist()
-        sample = Sample(best[0]["id"], best[0]["url"], best[0].get("text"), tuple(m["id"] for m in best[1:]))
+        best = members.columns.slice(0, SHOWN).select(["id", "url"]).to_pylist()
+        sample = Sample(best[0]["id"], best[0]["url"], members.first_text(), tuple(m["id"] for m in best[1:]))
         self._seen.cluster(int(members.records[0, -3] >> np.uint64(1)), size, removed, sample)
 
     def large(self, best: Members, size: int, removed: np.ndarray, unheld: int) -> None:

@@ -105,7 +105,7 @@ def gather_members(
     *,
     order: KeepOrder,
     columns: tuple[str, ...],
-    units: str,
+    length: str,
     member_bytes: int,
     settled: np.ndarray | None = None,
 ) -> None:
@@ -118,7 +118,7 @@ def gather_members(
     if settled is not None:
         labels = labels[~np.isin(labels[:, 0], settled)]
     read = tuple(dict.fromkeys([*order.columns(), *columns]))
-    members = _Members(task, units, member_bits(task, member_bytes))
+    members = _Members(task, length, member_bits(task, member_bytes))
     for position, shard in _shards.group_shards(task, task.index):
         start, end = np.searchsorted(labels[:, 0], np.array([position, position + 1], np.uint64) << np.uint64(32))
         if start == end:
@@ -148,26 +148,26 @@ def _group_labels(task: PhaseTask) -> np.ndarray:
 class _Members:
     """Members of a task, partitioned by component hash, written as they come."""
 
-    def __init__(self, task: PhaseTask, units: str, bits: int) -> None:
+    def __init__(self, task: PhaseTask, length: str, bits: int) -> None:
         self._task = task
-        self._units = units
+        self._length = length
         self._bits = bits
         self._records: list[np.ndarray] = []
         self._batches: list[pa.RecordBatch] = []
-        self._held = self._files = self._rows = self._total_units = 0
+        self._held = self._files = self._rows = self._text_bytes = 0
 
     def add(self, records: np.ndarray, columns: pa.RecordBatch) -> None:
         self._records.append(records)
         self._batches.append(columns)
         self._held += records.nbytes + columns.nbytes
         self._rows += len(records)
-        self._total_units += int(columns.column(self._units).to_numpy(zero_copy_only=False).sum())
+        self._text_bytes += int(columns.column(self._length).to_numpy(zero_copy_only=False).sum())
         if self._held >= _FLUSH_BYTES:
             self._flush()
 
     def close(self) -> None:
         self._flush()
-        self._task.note(members=self._rows, units=self._total_units)
+        self._task.note(members=self._rows, text_bytes=self._text_bytes)
 
     def _flush(self) -> None:
         if not self._records:

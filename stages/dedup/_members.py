@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import zstandard
 
 from corpusflow import PhaseInputs
 from stages.dedup import _shards
 from stages.dedup._bands import minima
 from stages.kernels.buffers import text_buffers
 from stages.kernels.elect import elect
-from stages.kernels.shingles import CHARACTERS, shingle_sets
+from stages.kernels.shingles import shingle_sets
 
 #: Completes members with what was not carried along.
 Load = Callable[["Members"], "Members"]
+#: Column of texts compressed one by one.
+_PACKED: Final = "packed"
 #: Words of a record before the rank: hash of the component, component.
-RANK = 2
+RANK: Final = 2
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,20 @@ class Members:
         """Members [start, end)."""
         return Members(self.records[start:end], self.columns.slice(start, end - start))
 
+    def texts(self) -> tuple[np.ndarray, np.ndarray]:
+        """(offsets, data) of their texts, as from `buffers.text_buffers`."""
+        if _PACKED in self.columns.column_names:
+            return _unpacked(self.columns.column(_PACKED).combine_chunks())
+        offsets, data, _ = text_buffers(self.columns.column("text").combine_chunks())
+        return offsets, data
+
+    def first_text(self) -> str | None:
+        """The first one's text, where texts are at hand."""
+        if not {_PACKED, "text"} & set(self.columns.column_names):
+            return None
+        offsets, data = self.slice(0, 1).texts()
+        return data[offsets[0] : offsets[1]].tobytes().decode(errors="replace")
+
     def ordered(self) -> Members:
         """By component, best first."""
         return self.take(np.lexsort(self.records[:, ::-1].T))
@@ -67,7 +86,7 @@ class Members:
 
 
 def with_text(inputs: PhaseInputs, members: Members) -> Members:
-    """Members with their texts, read shard by shard from where they lie."""
+    """Members with their texts, read shard by shard from where they lie and compressed one by one."""
     if not len(members):
         return members
     numbers = members.records[:, -1]
@@ -77,11 +96,28 @@ def with_text(inputs: PhaseInputs, members: Members) -> Members:
         bounds = np.array([position, position + 1], np.uint64) << np.uint64(32)
         a, b = np.searchsorted(numbers[order], bounds)
         for batch in inputs.survivors(inputs.shards[position], ("text",), _shards.rows(numbers[order[a:b]])):
-            texts.append(batch.column("text"))
+            texts.append(_packed(batch.column("text")))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    text = pa.chunked_array(texts, pa.large_string()).take(pa.array(place))
-    return Members(members.records, members.columns.append_column("text", text))
+    text = pa.chunked_array(texts, pa.large_binary()).take(pa.array(place))
+    return Members(members.records, members.columns.append_column(_PACKED, text))
+
+
+def _packed(text: pa.Array) -> pa.Array:
+    """Each text as a zstd frame: large_binary array."""
+    offsets, data, _ = text_buffers(text)
+    view, compress = data.data, zstandard.ZstdCompressor(level=1).compress
+    return pa.array([compress(view[a:b]) for a, b in pairwise(offsets.tolist())], pa.large_binary())
+
+
+def _unpacked(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """(offsets, data) of the texts, as from `buffers.text_buffers`."""
+    decompress = zstandard.ZstdDecompressor().decompress
+    texts = [decompress(frame.as_buffer()) for frame in column]
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(t) for t in texts], out=offsets[1:])
+    offsets.flags.writeable = False
+    return offsets, np.frombuffer(b"".join(texts), np.uint8)
 
 
 @dataclass(frozen=True)
@@ -90,7 +126,7 @@ class Election:
 
     Args:
         signature: column of the stored minima.
-        units: column of the number of units.
+        units, length: columns of the number of units and of bytes.
         permutations: minima in a signature.
         shingle: units in a shingle.
         mode: of the units, see `shingles`.
@@ -100,20 +136,16 @@ class Election:
 
     signature: str
     units: str
+    length: str
     permutations: int
     shingle: int
     mode: int
     threshold: float
     limit: int
 
-    @property
-    def unit_bytes(self) -> int:
-        """About how many bytes of text a unit stands for."""
-        return 2 if self.mode & CHARACTERS else 7
-
     def columns(self, text: bool) -> tuple[str, ...]:
         """What it needs of a document, its text included or not."""
-        return (self.signature, self.units, "id", "url", *(("text",) if text else ()))
+        return (self.signature, self.units, self.length, "id", "url", *(("text",) if text else ()))
 
     def hold(
         self,
@@ -127,7 +159,7 @@ class Election:
         """(twins, similarity, unheld) of members in order; see `stages.kernels.elect.elect`."""
         sets = None
         if exact:
-            offsets, data, _ = text_buffers(members.columns.column("text").combine_chunks())
+            offsets, data = members.texts()
             room = int(members.columns.column(self.units).to_numpy().sum()) + len(members)
             sets = shingle_sets(data, offsets, self.shingle, self.mode, room)
         signatures = minima(members.columns.column(self.signature).combine_chunks(), self.permutations)

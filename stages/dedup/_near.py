@@ -26,6 +26,7 @@ from stages.kernels.unionfind import Forest
 PREFIX: Final = "dedup.minhash"
 SIGNATURE: Final = f"{PREFIX}.signature"
 UNITS: Final = f"{PREFIX}.units"
+LENGTH: Final = f"{PREFIX}.length"
 
 
 def unit_mode(unit: str, digits_alike: bool) -> int:
@@ -62,6 +63,7 @@ class NearDuplicates(Exchange):
         return Election(
             signature=SIGNATURE,
             units=UNITS,
+            length=LENGTH,
             permutations=self.bands * self.rows,
             shingle=self.shingle,
             mode=unit_mode(self.unit, self.digits_alike),
@@ -72,7 +74,7 @@ class NearDuplicates(Exchange):
     def inputs(self) -> tuple[str, ...]:
         text = () if self.verify == "signature" else ("text",)
         within = () if self.within is None else (self.within,)
-        return tuple(dict.fromkeys([SIGNATURE, UNITS, *self._order().columns(), "url", *text, *within]))
+        return tuple(dict.fromkeys([SIGNATURE, UNITS, LENGTH, *self._order().columns(), "url", *text, *within]))
 
     def outputs(self) -> Mapping[str, pa.DataType]:
         return {f"{PREFIX}.{f.name}": f.type for f in _clusters.VERDICT}
@@ -82,7 +84,7 @@ class NearDuplicates(Exchange):
         against = _known.Against(self.against, self.against_digests)
         earlier = against.earlier if against else None
         bands = partial(
-            _bands.write_bands, signature=SIGNATURE, units=UNITS, within=self.within, bands=self.bands, rows=self.rows
+            _bands.write_bands, signature=SIGNATURE, length=LENGTH, within=self.within, bands=self.bands, rows=self.rows
         )
         edges = partial(_bands.write_edges, bands=self.bands, earlier=earlier)
         in_files = self.components == "files"

@@ -145,3 +145,8 @@ def content_hashes(text: pa.Array) -> pa.Array:
     view, digest = data.data, xxhash.xxh3_64_intdigest
     hashes = np.array([digest(view[a:b]) for a, b in pairwise(offsets.tolist())], np.uint64)
     return pa.array(hashes.view(np.int64), mask=~valid)
+
+
+def text_lengths(text: pa.Array) -> pa.Array:
+    """Bytes of each text in UTF-8, int32: what `length` in a policy is."""
+    return pc.binary_length(text).cast(pa.int32())

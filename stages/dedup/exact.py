@@ -8,7 +8,7 @@ pass untouched.
 Adds:
     dedup.exact.hash    fixed_size_binary(16), null where there is nothing to compare
     dedup.exact.content int64, hash of the text as it is: decides between documents that `keep` holds equal
-    dedup.exact.length  int32, characters; only if `keep` names `length`
+    dedup.exact.length  int32, bytes of the text in UTF-8; only if `keep` names `length`
     dedup.exact.twin    id of the document kept in this one's place, null where it is kept
     dedup.exact.copies  int32, documents with this text, itself included
 Reasons: exact_duplicate.
@@ -22,12 +22,11 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
 from stages.dedup._index import check_against
 from stages.dedup._keyed import KeyedDuplicates, hash_column
-from stages.dedup._order import content_hashes, parse_keep
+from stages.dedup._order import content_hashes, parse_keep, text_lengths
 from stages.kernels.buffers import text_buffers
 from stages.kernels.fold import DROP_SPACE, LOWER, fold
 
@@ -40,7 +39,7 @@ class ExactHash(Score):
 
     ignore_case: bool = param(True, doc="Fold letters to lower case first.")
     ignore_space: bool = param(True, doc="Remove white space first.")
-    length: bool = param(False, doc="Count characters too, for a keep policy that asks for them.")
+    length: bool = param(False, doc="Measure the text too, for a keep policy that asks for them.")
 
     version: ClassVar[int] = 1
     reads: ClassVar[tuple[str, ...]] = ("text",)
@@ -58,7 +57,7 @@ class ExactHash(Score):
         visible = np.diff(offsets if self.ignore_space else fold(data, bounds, DROP_SPACE)[1]) > 0
         columns = [hash_column(folded, offsets, valid & visible), content_hashes(text)]
         if self.length:
-            columns.append(pc.utf8_length(text).cast(pa.int32()))
+            columns.append(text_lengths(text))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))
 
     def facts(self) -> Mapping[str, Any]:

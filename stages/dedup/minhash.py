@@ -9,7 +9,7 @@ Adds:
     dedup.minhash.signature     fixed_size_binary: bands x rows minima, little-endian; null where there is no shingle
     dedup.minhash.units         int32, words (or characters) counted
     dedup.minhash.content       int64, hash of the text: decides between documents that `keep` holds equal
-    dedup.minhash.length        int32, characters; only if `keep` names `length`
+    dedup.minhash.length        int32, bytes of the text in UTF-8
     dedup.minhash.twin          id of the document kept in this one's place, null where it is kept
     dedup.minhash.similarity    float32, to its twin
     dedup.minhash.cluster       int64, names the connected component; null outside any
@@ -26,12 +26,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
 from stages.dedup._index import check_against
-from stages.dedup._near import PREFIX, SIGNATURE, UNITS, NearDuplicates, unit_mode
-from stages.dedup._order import content_hashes, parse_keep
+from stages.dedup._near import LENGTH, PREFIX, SIGNATURE, UNITS, NearDuplicates, unit_mode
+from stages.dedup._order import content_hashes, parse_keep, text_lengths
 from stages.dedup._settings import Settings, settings
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import permutations, signatures
@@ -50,15 +49,18 @@ class MinHashSignature(Score):
     family: Literal["native", "datasketch", "datasketch_legacy"] = param("native", doc="How shingles are hashed.")
     hash_seed: int = param(1, doc="Picks the permutations.")
     bits: Literal[16, 32] = param(16, doc="Bits stored of each minimum.")
-    length: bool = param(False, doc="Count characters too, for a keep policy that asks for them.")
 
     version: ClassVar[int] = 1
     reads: ClassVar[tuple[str, ...]] = ("text",)
 
     def outputs(self) -> Mapping[str, pa.DataType]:
         width = self.bands * self.rows * self.bits // 8
-        columns = {SIGNATURE: pa.binary(width), UNITS: pa.int32(), f"{PREFIX}.content": pa.int64()}
-        return columns | ({f"{PREFIX}.length": pa.int32()} if self.length else {})
+        return {
+            SIGNATURE: pa.binary(width),
+            UNITS: pa.int32(),
+            LENGTH: pa.int32(),
+            f"{PREFIX}.content": pa.int64(),
+        }
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         text = batch.column("text")
@@ -76,10 +78,9 @@ class MinHashSignature(Score):
         columns = [
             pa.FixedSizeBinaryArray.from_buffers(kind, len(text), [bitmap, pa.py_buffer(stored)]),
             pa.array(units.astype(np.int32), mask=~valid),
+            text_lengths(text),
             content_hashes(text),
         ]
-        if self.length:
-            columns.append(pc.utf8_length(text).cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))
 
     def _sha1(self, text: pa.Array, mode: int) -> np.ndarray:
@@ -200,7 +201,6 @@ class MinHash(Composite):
             hash_seed=self.hash_seed,
             # 16 bits of 4 rows are as many as a band key has
             bits=self.bits or (16 if chosen.rows >= 4 else 32),
-            length="length" in {k.column for k in parse_keep(PREFIX, self.keep, self.sources)},
         )
         exchange = NearDuplicates(
             bands=chosen.bands,

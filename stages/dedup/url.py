@@ -8,7 +8,7 @@ untouched.
 Adds:
     dedup.url.hash    fixed_size_binary(16), xxh3-128 of the normalised address, null where there is none
     dedup.url.content int64, hash of the text: decides between documents that `keep` holds equal
-    dedup.url.length  int32, characters of the text; only if `keep` names `length`
+    dedup.url.length  int32, bytes of the text in UTF-8; only if `keep` names `length`
     dedup.url.twin    id of the document kept in this one's place, null where it is kept
     dedup.url.copies  int32, documents with this address, itself included
 Reasons: url_duplicate.
@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
 from stages.dedup._index import check_against
 from stages.dedup._keyed import KeyedDuplicates, hash_column
-from stages.dedup._order import content_hashes, parse_keep
+from stages.dedup._order import content_hashes, parse_keep, text_lengths
 from stages.kernels.buffers import text_buffers
 
 PREFIX: Final = "dedup.url"
@@ -82,7 +82,7 @@ class UrlHash(Score):
     ignore_parameters: tuple[str, ...] = param(
         TRACKING, doc="Query parameters left out; `*` at the end of a name is a wildcard."
     )
-    length: bool = param(False, doc="Count the text's characters too, for a keep policy that asks for them.")
+    length: bool = param(False, doc="Measure the text too, for a keep policy that asks for them.")
 
     version: ClassVar[int] = 1
 
@@ -97,7 +97,7 @@ class UrlHash(Score):
         offsets, data, valid = text_buffers(urls)
         columns = [hash_column(data, offsets, valid & (np.diff(offsets) > 0)), content_hashes(batch.column("text"))]
         if self.length:
-            columns.append(pc.utf8_length(batch.column("text")).cast(pa.int32()))
+            columns.append(text_lengths(batch.column("text")))
         return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))
 
     def facts(self) -> Mapping[str, Any]:

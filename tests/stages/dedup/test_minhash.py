@@ -168,6 +168,7 @@ def test_shards_order_and_batches_change_nothing(dedup, rows: list[dict], monkey
     monkeypatch.setattr(_bands, "_FLUSH_EDGES", 16)
     monkeypatch.setattr(_clusters, "_TASK_BYTES", 1 << 19)
     monkeypatch.setattr(_clusters, "_HELD_BYTES", 1 << 19)
+    monkeypatch.setattr(_clusters, "_READ_TASK_BYTES", 1 << 19)
     monkeypatch.setattr(_components, "_BUCKET_BYTES", 1 << 17)
     monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 16)
     assert columns_of(dedup(stage, spread(shuffled, 5, seed=5))) == expected
@@ -330,6 +331,7 @@ def test_a_cluster_larger_than_memory_is_streamed(
     monkeypatch.setattr(_large, "hold", lambda *a: (called.append(1), hold(*a)))
     monkeypatch.setattr(_clusters, "_SLICE_BYTES", 1 << 15)
     monkeypatch.setattr(_clusters, "_HELD_BYTES", 1 << 14)
+    monkeypatch.setattr(_clusters, "_READ_TASK_BYTES", 1 << 13)
     monkeypatch.setattr(_components, "_BUCKET_BYTES", 1 << 12)
     monkeypatch.setattr(_clusters, "_READ_BYTES", 0 if carried else 1 << 40)
     monkeypatch.setattr(_components, "_FLUSH_BYTES", 1 << 15)
