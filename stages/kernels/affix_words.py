@@ -79,16 +79,27 @@ def split_affixes(text: Any, tables: Any, chunk: Any, words: Any) -> Any:
     """
     n = size = 0
     i, end = 0, text.shape[0]
+    h = np.uint64(0)
+    common = np.uint16(0xFFFF)
     while i < end:
         cp, after = decode(text, i, end)
         traits = tables.traits[cp]
         if not traits & WHITE:
             chunk.points[size], chunk.traits[size], chunk.at[size] = cp, traits, i
+            h = h * HASH_BASE + np.uint64(cp + 1)
+            common &= traits
             size += 1
         if size and (traits & WHITE or after == end):
             chunk.at[size] = i if traits & WHITE else after
-            n = _split_chunk(size, tables, chunk, words, n)
+            if common & LETTER and (size > LONGEST_SPECIAL or _find(h, tables.keys) < 0):
+                # Letters only, as most are: nothing to peel or to cut.
+                words.start[n], words.end[n], words.hash[n] = chunk.at[0], chunk.at[size], h
+                words.chars[n], words.kinds[n] = size, HAS_LETTER | HAS_TEXT
+                n += 1
+            else:
+                n = _split_chunk(size, tables, chunk, words, n)
             size = 0
+            h, common = np.uint64(0), np.uint16(0xFFFF)
         i = after
     return n
 
@@ -119,16 +130,16 @@ def _special(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
     h = np.uint64(0)
     for k in range(start, end):
         h = h * HASH_BASE + np.uint64(chunk.points[k] + 1)
-    return _find(h, tables)
+    return _find(h, tables.keys)
 
 
 @kernel
-def _find(h: Any, tables: Any) -> Any:
+def _find(h: Any, keys: Any) -> Any:
     """Slot of a hash in the table, -1 if it is not there."""
-    mask = tables.keys.shape[0] - 1
+    mask = keys.shape[0] - 1
     slot = np.int64((h * HASH_PRIME) >> np.uint64(32)) & mask
-    while tables.keys[slot] != np.uint64(0):
-        if tables.keys[slot] == h:
+    while keys[slot] != np.uint64(0):
+        if keys[slot] == h:
             return slot
         slot = (slot + 1) & mask
     return -1
@@ -195,7 +206,7 @@ def _join_pairs(first: Any, n: Any, tables: Any, words: Any) -> Any:
         joined = False
         if k + 1 < n and words.chars[k] == 1 and words.chars[k + 1] == 1:
             h = words.hash[k] * HASH_BASE + words.hash[k + 1]
-            slot = _find(h, tables)
+            slot = _find(h, tables.keys)
             if slot >= 0 and tables.cuts[slot, 0] == 0:
                 words.start[kept], words.end[kept], words.hash[kept] = words.start[k], words.end[k + 1], h
                 kinds = (words.kinds[k] | words.kinds[k + 1]) & (HAS_LETTER | HAS_TEXT)

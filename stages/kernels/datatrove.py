@@ -35,11 +35,12 @@ COUNTED: Final = (
 )  # fmt: skip
 _SPLIT, _PARAGRAPHS, _LINES, _TEXT_LINES, _WORDS, _TOP, _DUP = 5, 8, 11, 14, 18, 23, 26
 _SHORT: Final = 30
+_INVERSE: Final = np.uint64(pow(int(HASH_BASE), -1, 1 << 64))
 _STOP, _BULLET, _HYPHEN, _ELLIPSIS, _NEWLINE, _RETURN = 0x2E, 0x2022, 0x2D, 0x2026, 0x0A, 0x0D
 
 
 class DatatroveScratch(NamedTuple):
-    """Scratch for one document after the other. `seen` and `powers`: uint64, of the size of ngrams.keys and of words."""
+    """Scratch for one document after the other; `seen`, `scaled`, `powers`: uint64, the size of ngrams.keys and of words."""
 
     characters: CharacterScratch
     counts: np.ndarray
@@ -47,6 +48,7 @@ class DatatroveScratch(NamedTuple):
     words: Words
     ngrams: Scratch
     seen: np.ndarray
+    scaled: np.ndarray
     powers: np.ndarray
 
 
@@ -170,20 +172,23 @@ def _top_ngrams(n: Any, words: Any, scratch: Any, out: Any) -> None:
 
 @kernel
 def _seen_ngrams(n: Any, words: Any, scratch: Any, out: Any) -> None:
+    # A word's hash is a polynomial of its characters, so hashes of joined words follow from sums over all words before
+    # them, scaled back by the inverse of the base (odd, so it has one modulo 2^64): one subtraction, one multiplication.
+    power = inverse = np.uint64(1)
+    scratch.scaled[0], scratch.powers[0] = np.uint64(0), power
     for i in range(n):
-        power = np.uint64(1)
         for _ in range(words.chars[i]):
             power *= HASH_BASE
-        scratch.powers[i] = power
+            inverse *= _INVERSE
+        scratch.scaled[i + 1] = scratch.scaled[i] + words.hash[i] * inverse
+        scratch.powers[i + 1] = power
     for order in range(5, 11):
         if n < order:
             break
         mask = _clear(scratch.seen, n)
         i = 0
         while i + order <= n:
-            h = np.uint64(0)
-            for k in range(i, i + order):
-                h = h * scratch.powers[k] + words.hash[k]
+            h = (scratch.scaled[i + order] - scratch.scaled[i]) * scratch.powers[i + order]
             if insert(scratch.seen, mask, h | np.uint64(1)):
                 out[order - 5] += scratch.ngrams.sums[i + order] - scratch.ngrams.sums[i]
                 i += order
@@ -228,7 +233,8 @@ def measure(text: TextBuffers, apply: np.ndarray) -> np.ndarray:
         make_words(room),
         ngrams,
         np.empty(len(ngrams.keys), np.uint64),
-        np.empty(room, np.uint64),
+        np.empty(room + 1, np.uint64),
+        np.empty(room + 1, np.uint64),
     )
     _measure(text.offsets, text.data, apply & text.valid, unicode_tables(), affix_tables(), scratch, out)
     return out
