@@ -22,10 +22,10 @@ from corpusflow import BatchWriter, PhaseInputs, PhaseTask
 from stages.dedup import _large, _verdicts
 from stages.dedup._bands import documents_of, text_bytes_of
 from stages.dedup._components import gather_members, member_bits
-from stages.dedup._members import Election, Load, Members, with_text
+from stages.dedup._members import EVIDENCE, VERDICT, Election, Load, Members, with_text
 from stages.dedup._order import KeepOrder
 from stages.dedup._runs import Run, bucket_counts, slices
-from stages.dedup._summary import SHOWN, Sample, Statistics
+from stages.dedup._statistics import SHOWN, Sample, Statistics
 from stages.kernels.sortruns import starts_of
 
 #: Bytes of members that a task takes; that it has in memory at once; and that it compares at once (text, and twice as much
@@ -41,21 +41,6 @@ _READ_TASK_BYTES: Final = 1152 << 20
 _MEMBER_BYTES: Final = 300
 #: Up to this many documents similarity is exact unless the config says otherwise.
 _EXACT_DOCUMENTS: Final = 100_000_000
-
-VERDICT: Final = pa.schema(
-    [("twin", pa.string()), ("similarity", pa.float32()), ("cluster", pa.int64()), ("cluster_size", pa.int32())]
-)
-EVIDENCE: Final = pa.schema(
-    [
-        ("removed_id", pa.string()),
-        ("kept_id", pa.string()),
-        ("similarity", pa.float32()),
-        ("cluster", pa.int64()),
-        ("cluster_size", pa.int32()),
-        ("removed_url", pa.string()),
-        ("kept_url", pa.string()),
-    ]
-)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ import pyarrow as pa
 from corpusflow import PhaseInputs, PhaseTask
 from stages.dedup import _shards
 from stages.dedup._bands import Earlier, minima
-from stages.dedup._clusters import EVIDENCE, VERDICT
 from stages.dedup._index import BLOCK, DedupIndex, IndexRun, files_of, open_indexes
+from stages.dedup._members import EVIDENCE, VERDICT
 from stages.dedup._outbox import Outbox, inbox
 from stages.dedup._verdicts import Verdicts
 from stages.kernels.sortruns import smallest_per_key, starts_of

@@ -15,7 +15,7 @@ import numpy as np
 
 from stages.dedup._members import Election, Load, Members
 from stages.dedup._runs import Run
-from stages.dedup._summary import SHOWN
+from stages.dedup._statistics import SHOWN
 
 
 class Decisions(Protocol):

@@ -18,6 +18,21 @@ from stages.kernels.buffers import text_buffers
 from stages.kernels.elect import elect
 from stages.kernels.shingles import shingle_sets
 
+#: What is decided of a document, and the evidence for each that goes.
+VERDICT: Final = pa.schema(
+    [("twin", pa.string()), ("similarity", pa.float32()), ("cluster", pa.int64()), ("cluster_size", pa.int32())]
+)
+EVIDENCE: Final = pa.schema(
+    [
+        ("removed_id", pa.string()),
+        ("kept_id", pa.string()),
+        ("similarity", pa.float32()),
+        ("cluster", pa.int64()),
+        ("cluster_size", pa.int32()),
+        ("removed_url", pa.string()),
+        ("kept_url", pa.string()),
+    ]
+)
 #: Completes members with what was not carried along.
 Load = Callable[["Members"], "Members"]
 #: Column of texts compressed one by one.

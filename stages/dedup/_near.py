@@ -2,7 +2,7 @@
 
 Phases: `bands` (shards -> band keys by range), `edges` (a range -> who shares a key), `known` and `settle` (with indexes of
 earlier runs: who is in them), `stars_…` and `components` (edges -> clusters), `members` (their documents, brought together),
-`elect` (who stays), `lists` (verdicts back to shards), `summary`.
+`elect` (who stays), `lists` (verdicts back to shards), `shares` and `summary` (for reports).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from corpusflow import Exchange, Phase, PhaseInputs, Resources, param
 from stages.dedup import _bands, _clusters, _components, _known, _shards, _stars, _verdicts
-from stages.dedup._members import Election
+from stages.dedup._members import VERDICT, Election
 from stages.dedup._order import KeepOrder, parse_keep
+from stages.dedup._shares import LANGUAGE, count_shares
 from stages.dedup._summary import summarise
 from stages.kernels.shingles import CHARACTERS, DIGITS_ALIKE
 from stages.kernels.unionfind import Forest
@@ -74,10 +75,14 @@ class NearDuplicates(Exchange):
     def inputs(self) -> tuple[str, ...]:
         text = () if self.verify == "signature" else ("text",)
         within = () if self.within is None else (self.within,)
-        return tuple(dict.fromkeys([SIGNATURE, UNITS, LENGTH, *self._order().columns(), "url", *text, *within]))
+        return tuple(
+            dict.fromkeys(
+                [SIGNATURE, UNITS, LENGTH, *self._order().columns(), "url", "source", f"{LANGUAGE}?", *text, *within]
+            )
+        )
 
     def outputs(self) -> Mapping[str, pa.DataType]:
-        return {f"{PREFIX}.{f.name}": f.type for f in _clusters.VERDICT}
+        return {f"{PREFIX}.{f.name}": f.type for f in VERDICT}
 
     def phases(self) -> tuple[Phase, ...]:
         election, verification = self._election(), _clusters.Verification(self.verify)
@@ -111,6 +116,7 @@ class NearDuplicates(Exchange):
             Phase("members", gather, _shards.group_count),
             Phase("elect", elect, partial(_clusters.tasks, election=election, verification=verification)),
             Phase("lists", lists, _shards.group_count),
+            Phase("shares", count_shares, _shards.group_count),
             Phase("summary", summary, _one),
         )
 
@@ -134,8 +140,8 @@ class NearDuplicates(Exchange):
         forest.roots()
 
     def apply(self, shard: int, inputs: PhaseInputs) -> Iterator[pa.RecordBatch]:
-        for rows, found in _verdicts.joined(shard, inputs, "lists", _clusters.VERDICT):
-            columns = [found.column(n).combine_chunks() for n in _clusters.VERDICT.names]
+        for rows, found in _verdicts.joined(shard, inputs, "lists", VERDICT):
+            columns = [found.column(n).combine_chunks() for n in VERDICT.names]
             columns[-1] = columns[-1].fill_null(1)
             yield pa.RecordBatch.from_arrays([rows, *columns], names=["row", *self.outputs()])
 

@@ -223,7 +223,9 @@ class Dedup:
     ) -> dict[int, pa.Table]:
         folder = self.folder / str(next(self.numbers))
         folder.mkdir(parents=True)
-        reads = {s: t.select(list(dict.fromkeys([*part.inputs()]))) for s, t in tables.items()}
+        known = next(iter(tables.values())).column_names
+        wanted = [c.rstrip("?") for c in part.inputs() if not c.endswith("?") or c.rstrip("?") in known]
+        reads = {s: t.select(list(dict.fromkeys(wanted))) for s, t in tables.items()}
         run = self.last = MemoryRun(folder, reads, epochs, batch_rows)
         for phase in part.phases():
             on_phase(phase)
@@ -283,6 +285,9 @@ class Synthetic(MemoryRun):
                 [pa.array(at), *(self._column(c, shard, at) for c in columns)], names=["row", *columns]
             )
 
+    def has(self, column: str) -> bool:
+        return column != "language.code"
+
     def _column(self, name: str, shard: int, at: np.ndarray) -> pa.Array:
         number = shard * self.per_shard + at.astype(np.int64)
         if name.endswith("signature"):
@@ -290,6 +295,8 @@ class Synthetic(MemoryRun):
             return pa.FixedSizeBinaryArray.from_buffers(pa.binary(224), len(at), [None, stored])
         if name == "id":
             return pa.array([f"web/CC-MAIN-2024-10/part-{shard:05d}.warc.gz#{r * 1013}" for r in at.tolist()])
+        if name == "source":
+            return pa.array(["web"] * len(at))
         if name == "url":
             return pa.array([f"https://www.example{r % 977}.org/path/{shard}/{r}" for r in at.tolist()])
         return pa.array(number if name.endswith("content") else np.full(len(at), 500, np.int32))

@@ -201,7 +201,8 @@ def test_evidence_has_a_row_per_removal(dedup, rows: list[dict]) -> None:
 def summary_of(run) -> tuple[dict, list[dict]]:
     parts = {p.name: p for p in run.parts("summary")}
     with run.open(parts["summary.json"]) as stream:
-        return json.load(stream), run.read_parquet(parts["clusters.parquet"]).to_pylist()
+        clusters, shares = (run.read_parquet(parts[f"{n}.parquet"]).to_pylist() for n in ("clusters", "shares"))
+        return json.load(stream) | {"shares": shares}, clusters
 
 
 def test_summary_tells_of_clusters_and_similarity(dedup, rows: list[dict]) -> None:
@@ -216,6 +217,8 @@ def test_summary_tells_of_clusters_and_similarity(dedup, rows: list[dict]) -> No
     assert summary["clusters"] == len(members) == sum(summary["clusters_by_size"].values())
     assert summary["removed"] == len(removed) == sum(summary["removed_by_similarity"].values())
     assert summary["removed_by_similarity"]["1.00" if "1.00" in summary["removed_by_similarity"] else "0.95"] > 0
+    shares = {(s["by"], s["value"]): (s["documents"], s["removed"]) for s in summary["shares"]}
+    assert shares == {("source", None): (len(rows), len(removed)), ("host", "e.org"): (len(rows), len(removed))}
     assert summary["found_by_bands"]["0.80"] == pytest.approx(0.9235, abs=1e-3)
     order = sorted(members.items(), key=lambda m: (-len(m[1]), m[0]))
     assert [c["cluster"] for c in largest] == [name for name, _ in order[:50]]
@@ -289,6 +292,23 @@ def test_short_blank_and_null_texts_never_collapse(dedup) -> None:
     ]
     assert sum(got["kept"].to_pylist()) == len(texts) - 3
     assert got["dedup.minhash.signature"].is_null().to_pylist() == [True] * 7 + [False] * 10
+
+
+def test_shares_are_by_source_language_and_host(dedup) -> None:
+    base = join(make_text(random.Random(1), True, 200), True)
+    rows = [
+        {"id": str(i), "text": base if i % 4 == 0 else f"{i} {join(make_text(random.Random(i), False, 60), False)}",
+         "source": "ab"[i % 2], "url": f"http://h{i % 3}.org/{i}"}
+        for i in range(24)
+    ]  # fmt: skip
+    full = table(rows).append_column("language.code", pa.array(["zh" if i % 4 == 0 else "en" for i in range(24)]))
+    dedup(MinHash(), [full.slice(0, 10), full.slice(10)])
+    shares = {(s["by"], s["value"]): (s["documents"], s["removed"]) for s in summary_of(dedup.last)[0]["shares"]}
+    assert shares[("source", "a")] == (12, 5)
+    assert shares[("source", "b")] == (12, 0)
+    assert shares[("language", "zh")] == (6, 5)
+    assert shares[("language", "en")] == (18, 0)
+    assert sum(n for (by, _), (_, n) in shares.items() if by == "host") == 5
 
 
 def test_a_language_label_plays_no_part_and_within_does(dedup) -> None:

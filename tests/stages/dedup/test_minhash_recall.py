@@ -39,6 +39,7 @@ def documents(rows: list[tuple[str, str | None]]) -> pa.Table:
             "id": pa.array([i for i, _ in rows], pa.string()),
             "text": pa.array([t for _, t in rows], pa.large_string()),
             "url": pa.array([None] * len(rows), pa.string()),
+            "source": pa.array(["web"] * len(rows), pa.string()),
         }
     )
 
