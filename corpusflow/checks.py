@@ -238,6 +238,8 @@ def _watched(name: str, run: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Call
                 f"{name} raised {type(e).__name__}: {e}",
                 hint="null and odd texts occur; say why a row cannot be processed in a column `quarantine`",
             ) from e
+        if not isinstance(made, pa.RecordBatch):
+            raise StageError(f"{name} returned {type(made).__name__}, not a RecordBatch")
         if _bytes_of(batch) != before:
             raise StageError(f"{name} wrote into the batch it was given", hint="its neighbours read the same buffers")
         return made

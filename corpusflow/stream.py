@@ -411,7 +411,10 @@ def isolated(node: Node, run: Callable[[pa.RecordBatch], pa.RecordBatch], batch:
     A marked row has its exception in `quarantine` and null in every other column; its neighbours are as if it were alone.
     """
     try:
-        return run(batch)
+        made = run(batch)
+        if not isinstance(made, pa.RecordBatch):
+            raise StageError(f"{node.name} returned {type(made).__name__}, not a RecordBatch")
+        return made
     except CorpusflowError:
         raise
     except MemoryError:

@@ -58,6 +58,7 @@ def execute(spec: TaskSpec) -> Outcome:
     """Do a task. Every failure but the end of the process becomes an Outcome."""
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
+    doing = ""
     try:
         plan = load_plan(spec.plan_path)
         step = next(s for s in plan.steps if s.index == spec.step)
@@ -66,6 +67,7 @@ def execute(spec: TaskSpec) -> Outcome:
             return Inputs(plan, node)
 
         if spec.phase:
+            doing = f"{plan.nodes[step.nodes[0]].name}, {spec.phase}: "
             result = run_phase_task(plan, plan.nodes[step.nodes[0]], spec.phase, spec.index)
         else:
             result = run_shard(plan, step, plan.by_number[spec.index], inputs)
@@ -84,5 +86,5 @@ def execute(spec: TaskSpec) -> Outcome:
         return Outcome(spec, error=error, trace=traceback.format_exc(), retry=True)
     except Exception as e:  # noqa: BLE001 - a fault in a stage or in the engine; it would fail again
         hint = "the trace is in run.log; everything committed is kept"
-        error = StageError(f"{type(e).__name__}: {e}", hint=hint)
+        error = StageError(f"{doing}{type(e).__name__}: {e}", hint=hint)
         return Outcome(spec, error=error, trace=traceback.format_exc())

@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
+# The same examples every time, however slow the machine: a test that fails on another's change must not fail on luck.
+settings.register_profile("corpusflow", derandomize=True, deadline=None)
+settings.load_profile("corpusflow")
 sys.path.insert(0, str(Path(__file__).with_name("helpers")))
 
 

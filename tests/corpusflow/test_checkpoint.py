@@ -39,7 +39,7 @@ rows = st.lists(
         st.none() | st.text("xy昨", max_size=20),
         st.sampled_from(["warc", "jsonl", None]),
         st.none() | st.integers(-5, 1 << 30),
-        st.none() | st.floats(width=32),
+        st.none() | st.floats(width=32, allow_nan=False),
         st.none() | st.booleans(),
         st.sampled_from(["en", "zh", None]),
         st.none() | st.binary(min_size=4, max_size=4),

@@ -220,8 +220,11 @@ def changes(draw: st.DrawFn) -> tuple[Stages, Stages]:
     """A config, and the same with one thing changed."""
     before = draw(pipelines())
     after = [(n, dict(p)) for n, p in before]
-    where = draw(st.integers(0, len(after) - 1))
-    kind = draw(st.sampled_from(["drop", "swap", "value", "gate", "keep", "other"]))
+    kind = draw(st.sampled_from(["drop", "swap", "value", "value", "gate", "keep", "other"]))
+    rules_at = [i for i, (n, _) in enumerate(after) if n == "Keep"]
+    where = draw(
+        st.sampled_from(rules_at) if kind in ("value", "gate") and rules_at else st.integers(0, len(after) - 1)
+    )
     name, params = after[where]
     needed = {"Size", "Digits", "Half", "Language", "vowels", "Upper", "Unique"}
     if kind == "drop" and name not in needed:
