@@ -202,11 +202,12 @@ class StageView:
             plan = self.run.plan
             gate = next((n for n in plan.nodes[self.index :] if n.kind == "filter" and n.gate), None)
             wides = dict.fromkeys(w.stage for w in plan.wides)
+            maker = next(n.stage for n in reversed(plan.nodes[: self.index]) if n.kind == "transform")
             raise ConfigError(
                 f"the text as {self.name} leaves it is not stored",
                 hint=f"read {gate.stage}, whose text is"
                 if gate is not None and gate.text_version == self._version
-                else f"read {' or '.join(wides)}, or give {self.name} `keep: true` and run again",
+                else f"read {' or '.join(wides)}, or give {maker} `keep: true` and run again",
             )
         if unknown:
             raise ConfigError(f"{self.name} has no column {unknown[0]!r}", hint=did_you_mean(unknown[0], self.columns))

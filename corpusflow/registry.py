@@ -66,7 +66,9 @@ def _pass_over_strangers(package: str, origin: str) -> None:
     places = [os.path.realpath(p or os.getcwd()) for p in sys.path]
     ours = places.index(home) if home in places else len(places)
     strangers = [
-        p for p, place in zip(sys.path[:ours], places, strict=False) if os.path.isdir(os.path.join(place, package))
+        p
+        for p, place in zip(sys.path[:ours], places, strict=False)
+        if os.path.isdir(os.path.join(place, package)) or os.path.isfile(os.path.join(place, f"{package}.py"))
     ]
     if not strangers and ours < len(places):
         return
