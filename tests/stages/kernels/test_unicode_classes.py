@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.kernels import unicode_classes as uc
@@ -74,6 +74,7 @@ def _decode_all(text: np.ndarray, out: np.ndarray) -> int:
     return n
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_decode_never_leaves_the_text_and_is_right_on_utf8(raw: bytes) -> None:
     text = np.frombuffer(raw, np.uint8)
@@ -96,6 +97,7 @@ def _starts_backwards(text: np.ndarray, out: np.ndarray) -> int:
     return n
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30), st.binary(max_size=10))
 def test_previous_walks_back_over_what_decode_walked(text: str, junk: bytes) -> None:
     data = np.frombuffer(text.encode(), np.uint8)

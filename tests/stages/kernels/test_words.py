@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.kernels.buffers import text_buffers
@@ -47,11 +47,13 @@ def test_chinese_characters_are_words_and_punctuation_is_none() -> None:
     assert words_of(["你好，世界！iPhone 15。"], UNICODE) == [["你", "好", "世", "界", "iPhone", "15"]]
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=60)), max_size=8))
 def test_white_space_is_str_split(texts: list[str | None]) -> None:
     assert words_of(texts, WHITESPACE) == [(t or "").split() for t in texts]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(alphabet="ab'.,:_1٣אב\"カひ漢\u0301\u200d 👩🇫\r\n;가ก", max_size=20), max_size=6))
 def test_unicode_words_are_ordered_pieces_of_the_text_and_do_not_depend_on_neighbours(texts: list[str]) -> None:
     together = words_of(texts, UNICODE)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusflow import ConfigError, check_stage
@@ -103,6 +103,7 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
         Classifier.train(positive=iter(good), out=str(tmp_path / "mine"))
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.text(max_size=40)), max_size=5), st.integers(1, 30))
 def test_flatten(texts: list[str | None], most: int) -> None:
     buffers = text_buffers(pa.array(texts, pa.large_string()))
@@ -119,6 +120,7 @@ def test_flatten(texts: list[str | None], most: int) -> None:
             assert bytes(data[offsets[i] : offsets[i + 1]]).decode() == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60))
 def test_calibration_is_monotone_and_never_certain(pairs: list[tuple[float, bool]]) -> None:
     raw, good = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])

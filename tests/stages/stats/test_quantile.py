@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import corpusflow
@@ -22,18 +22,21 @@ def test_contract() -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=50))
 def test_buckets_ascend_with_the_numbers(values: list[float]) -> None:
     ordered = np.array(sorted(values))
     assert (np.diff(buckets_of(ordered)) >= 0).all()
 
 
+@settings(deadline=None)
 @given(st.floats(1e-30, 1e30))
 def test_buckets_are_a_thousandth_wide(value: float) -> None:
     assert buckets_of(np.array([value]))[0] < buckets_of(np.array([value * 1.0021]))[0]
     assert buckets_of(np.array([-value]))[0] < buckets_of(np.array([0.0]))[0] < buckets_of(np.array([value]))[0]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 5)), min_size=1, max_size=60),
     st.integers(1, 9),
