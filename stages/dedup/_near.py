@@ -54,7 +54,7 @@ class NearDuplicates(Exchange):
     against: tuple[str, ...] = param((), semantic=False, doc="Folders of dedup indexes.")
     against_digests: tuple[str, ...] = param((), doc="What they hold.")
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     resources: ClassVar[Resources] = Resources(memory=2500 << 20)
 
     def _order(self) -> KeepOrder:

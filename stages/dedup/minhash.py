@@ -50,7 +50,7 @@ class MinHashSignature(Score):
     hash_seed: int = param(1, doc="Picks the permutations.")
     bits: Literal[16, 32] = param(16, doc="Bits stored of each minimum.")
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text",)
 
     def outputs(self) -> Mapping[str, pa.DataType]:

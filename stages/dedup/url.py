@@ -84,7 +84,7 @@ class UrlHash(Score):
     )
     length: bool = param(False, doc="Measure the text too, for a keep policy that asks for them.")
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = ("url", "text")
 
