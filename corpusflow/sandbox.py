@@ -74,7 +74,7 @@ class Sandbox:
         deadline_seconds: wall clock an item may take before the child is killed.
         memory_bytes: address space of the child (RLIMIT_AS).
         recycle_items: after this many items a fresh child takes over, so that leaks stay bounded.
-        recycle_bytes: the same once its peak resident size passed this.
+        recycle_bytes: the same once its resident size passed this.
         output_bytes: an answer larger than this counts as a crash.
 
     The child starts with the first item and is reused by every later call. One caller at a time, others wait.
@@ -154,7 +154,7 @@ class Sandbox:
 
     def _tired(self) -> bool:
         child = self._child
-        return child is not None and (child.taken >= self._recycle_items or child.peak_bytes > self._recycle_bytes)
+        return child is not None and (child.taken >= self._recycle_items or child.resident_bytes > self._recycle_bytes)
 
     def _ready(self) -> _Child:
         if self._child is None:
@@ -208,7 +208,7 @@ class _Child:
 
     def __init__(self, settings: Mapping[str, Any], output_bytes: int) -> None:
         self.taken = 0
-        self.peak_bytes = 0
+        self.resident_bytes = 0
         self._limit = output_bytes
         self._owner = os.getpid()
         arguments = [json.dumps(sys.path), json.dumps({**settings, "parent": self._owner})]
@@ -285,7 +285,7 @@ class _Child:
         """One answer out of what has arrived, if it is complete."""
         if len(self._got) < ANSWER.size:
             return None
-        status, header_bytes, parts, peak = ANSWER.unpack_from(self._got)
+        status, header_bytes, parts, resident_kb = ANSWER.unpack_from(self._got)
         at = ANSWER.size + 8 * parts
         if parts > 1024 or header_bytes > 1 << 20:
             raise _Lost("crash", "the child wrote something that is no answer")
@@ -304,7 +304,7 @@ class _Child:
                 found.append(bytes(view[at : at + n]))
                 at += n
         del self._got[:at]
-        self.peak_bytes = peak << 10
+        self.resident_bytes = resident_kb << 10
         return status, header, found
 
     def _turn(self, seconds: float) -> bool:

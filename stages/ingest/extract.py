@@ -60,7 +60,7 @@ class ExtractText(Transform):
 
     max_bytes: int = param(8 << 20, doc="Pages with more bytes than this, codings undone, are refused.")
     deadline_seconds: float = param(10.0, doc="Wall clock a page may take; six times that on a second try.")
-    engine: Engine = param("blocks", doc=_ENGINE_DOC)  # noqa: RUF009 - a constant
+    engine: Engine = param("blocks", doc=_ENGINE_DOC)
 
     def open(self) -> Sandbox:
         params = {"max_bytes": self.max_bytes, "engine": self.engine}
@@ -143,7 +143,7 @@ class Extract(Composite):
 
     max_bytes: int = param(8 << 20, doc="Pages with more bytes than this, codings undone, are refused.")
     deadline_seconds: float = param(10.0, doc="Wall clock a page may take; six times that on a second try.")
-    engine: Engine = param("blocks", doc=_ENGINE_DOC)  # noqa: RUF009 - a constant
+    engine: Engine = param("blocks", doc=_ENGINE_DOC)
     keep: bool = param(False, semantic=False, doc="Store the text as extracted, besides the step's last one.")
 
     def expand(self) -> tuple[Stage, ...]:

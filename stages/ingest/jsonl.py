@@ -50,7 +50,7 @@ class Jsonl(FileSource):
     id: str = param("id", doc="Field that becomes `record_id`.")
     url: str = param("url", doc="Field that becomes `url`.")
     date: str = param("date", doc="Field that becomes `date`.")
-    columns: dict[str, str] = param(factory=dict, doc="Further columns of strings: {name: field}.")  # noqa: RUF009 - made by the factory
+    columns: dict[str, str] = param(factory=dict, doc="Further columns of strings: {name: field}.")
     max_line_bytes: int = param(32 << 20, doc="Longer lines go to quarantine.")
 
     def outputs(self) -> Mapping[str, pa.DataType]:

@@ -39,7 +39,7 @@ class Parquet(FileSource):
     id: str = param("id", doc="Column that becomes `record_id`, where a file has it.")
     url: str = param("url", doc="Column that becomes `url`, where a file has it.")
     date: str = param("date", doc="Column that becomes `date`, where a file has it.")
-    columns: dict[str, str] = param(factory=dict, doc="Further columns of strings: {name: column}.")  # noqa: RUF009 - made by the factory
+    columns: dict[str, str] = param(factory=dict, doc="Further columns of strings: {name: column}.")
     meta: bool = param(True, doc="Keep the columns that are not mapped, as JSON in `meta`.")
 
     def outputs(self) -> Mapping[str, pa.DataType]:

@@ -6,10 +6,11 @@ Reads bytes and what is declared about them, returns text. The order, and why:
 2. Valid UTF-8 with characters beyond ASCII: text of a legacy encoding is not valid UTF-8 except by a rare accident of a few
    bytes, so a declaration of anything else is wrong (a server's default, a template's leftover). Short texts whose
    declared multi-byte encoding fits too keep it.
-3. Declarations (HTTP header, then <meta> or the XML declaration), if the bytes fit them. Encodings are read as browsers do,
-   as their largest superset: gb2312 is gb18030, big5 is big5-hkscs, iso-8859-1 is windows-1252.
+3. Declarations (HTTP header, then <meta> or the XML declaration), if they make text of the bytes. Encodings are read as
+   browsers do, as their largest superset: gb2312 is gb18030, big5 is big5-hkscs, iso-8859-1 is windows-1252.
 4. UTF-8 with few bad bytes: pages glued together from several sources.
-5. Detection (uchardet, by way of resiliparse).
+5. The reading that looks most like a language written in its encoding (`charset_model`). It also overrules a declaration
+   whose reading looks like none.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import re
 from functools import cache
 from typing import Final
 
-from resiliparse.parse.encoding import detect_encoding
+from stages.kernels.charset_model import LANGUAGES, likeness
 
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -70,6 +71,19 @@ _CODECS: Final = {
     "utf-16-be": "utf-16be unicodefffe",
 }
 _BY_LABEL: Final = {label: codec for codec, labels in _CODECS.items() for label in labels.split()}
+#: A declared reading that comes this near to a language (log frequency of its pairs against the usual) is believed at once;
+#: one that falls short of it still is, unless the evidence for another is greater by _BELIEF.
+_LIKE_TEXT: Final = -1.0
+_BELIEF: Final = 6.0
+_MOST_EVIDENCE: Final = 200
+#: What the less common encodings must make up for; 1 for those not named.
+_RARITY: Final = {
+    "cp1252": 0.0,
+    **dict.fromkeys(("iso8859_15", "iso8859_2", "cp1250", "cp1254", "cp1257", "cp874"), 2.0),
+    **dict.fromkeys(
+        ("iso8859_4", "iso8859_6", "iso8859_13", "iso8859_16", "koi8_u", "cp866", "mac_roman", "mac_cyrillic"), 5.0
+    ),
+}
 _WIDE: Final = frozenset({"gb18030", "big5hkscs", "cp932", "euc_jp", "cp949"})
 _ESCAPED: Final = frozenset({"iso2022_jp", "hz"})
 
@@ -115,7 +129,9 @@ def decode(body: bytes, content_type: str | None = None) -> tuple[str, str]:
             return body.decode("utf-8", "replace"), "utf-8"
         return _legacy(body, claims)
     if claims and claims[0] in _WIDE and _by_accident(body, text) and _fits(body, claims[0]):
-        return body.decode(claims[0]), claims[0]
+        claimed = body.decode(claims[0])
+        if likeness(claimed, claims[0]) > _LIKE_TEXT:
+            return claimed, claims[0]
     return text, "utf-8"
 
 
@@ -144,13 +160,14 @@ def _seven_bit(body: bytes, content_type: str | None) -> tuple[str, str]:
 
 
 def _wide_zeros(body: bytes) -> str | None:
-    """UTF-16 without a mark: markup has a zero in every other byte."""
-    head = body[:2048]
+    """UTF-16 without a mark: markup has a zero in every other byte, always on the same side."""
+    head = body[:8192]
     even, odd = head[0::2].count(0), head[1::2].count(0)
-    half = len(head) // 2
-    if odd > 0.3 * half and even < 0.05 * half:
+    least = 0.02 * len(head)
+    # Chinese text has zeros on the other side too: 一 is U+4E00.
+    if odd > least and even < 0.3 * odd:
         return "utf-16-le"
-    if even > 0.3 * half and odd < 0.05 * half:
+    if even > least and odd < 0.3 * even:
         return "utf-16-be"
     return None
 
@@ -176,15 +193,19 @@ def _legacy(body: bytes, claims: list[str]) -> tuple[str, str]:
     good = sum(c > "\x7f" for c in mixed) - bad
     if bad <= 0.05 * good:
         return mixed, "utf-8"
-    detected = codec_of(detect_encoding(body)) or "cp1252"
-    for codec in (c for c in claims if c not in ("utf-8", "utf-16-le", "utf-16-be")):
-        text = body.decode(codec, "replace")
-        wrong = text.count("\ufffd")
-        if codec in _WIDE or codec in _ESCAPED:
-            if wrong <= 0.01 * sum(c > "\x7f" for c in text):
-                return text, codec
-        elif not (detected in _WIDE and _fits(body, detected)):
-            # Any bytes fit a one-byte encoding, so such a claim yields to a two-byte one that fits without an error.
-            return text, codec
-    text = body.decode(detected if detected != "utf-8" else "cp1252", "replace")
-    return text, detected if detected != "utf-8" else "cp1252"
+    named = [c for c in claims if c not in ("utf-8", "utf-16-le", "utf-16-be")]
+    claim = named[0] if named else None
+    claimed = body.decode(claim, "replace") if claim else ""
+    if claim is not None:
+        if claim not in LANGUAGES:  # an encoding whose languages are not known here is believed if the bytes fit it
+            if claimed.count("\ufffd") <= 0.01 * (bad + good):
+                return claimed, claim
+        elif likeness(claimed, claim) > _LIKE_TEXT:
+            return claimed, claim
+    # What speaks for a reading is how near it comes to a language, times how much of it there is.
+    evidence = min(sum(b > 127 for b in body[:65536]), _MOST_EVIDENCE)
+    scores = {c: likeness(body.decode(c, "replace"), c) * evidence - _RARITY.get(c, 1.0) for c in LANGUAGES}
+    best = max(scores, key=lambda c: scores[c])
+    if claim is not None and scores.get(claim, -1e9) >= scores[best] - _BELIEF:
+        return claimed, claim
+    return body.decode(best, "replace"), best

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import json
 import os
 import random
 import tempfile
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from corpusflow import ConfigError, storage_for
 from stages.kernels.buffers import text_column
+from stages.labelled import read_labelled
 from stages.language._codes import code_of
 from stages.language._judge import load_model
 from stages.language._sample import take_samples
@@ -23,31 +23,17 @@ _WINDOW: Final = 500
 _CHUNK: Final = 4096
 
 
-def read_labelled(paths: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def read_sentences(paths: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """(language, kind, text) of JSONL files (also .gz) with `lang`, `text` and, where rows are of several kinds, `kind`.
 
     Raises:
         ConfigError: a line is not such an object.
     """
-    for path in paths:
-        storage = storage_for(path)
-        with storage.open(path) as raw:
-            for number, line in enumerate(_lines(path, raw), 1):
-                try:
-                    row = json.loads(line)
-                    yield code_of(f"{row['lang']}_"), str(row.get("kind", "")), str(row["text"])
-                except (ValueError, KeyError, TypeError) as e:
-                    raise ConfigError(f"{path}:{number}: not an object with `lang` and `text` ({e})") from e
-
-
-def _lines(path: str, raw: Any) -> Iterator[bytes]:
-    if path.endswith(".gz"):
-        import gzip
-
-        with gzip.open(raw, "rb") as unpacked:
-            yield from unpacked
-    else:
-        yield from raw
+    return read_labelled(
+        paths,
+        "`lang` and `text`",
+        lambda row: (code_of(f"{row['lang']}_"), str(row.get("kind", "")), str(row["text"])),
+    )
 
 
 def samples(texts: Sequence[str]) -> list[str]:

@@ -169,7 +169,7 @@ class Identify(Composite):
         from stages.language import _train
 
         known = frozenset(languages) or (_train.codes_of(beside) if beside else frozenset())
-        labelled = (row for row in _train.read_labelled(data) if row[0] not in exclude)
+        labelled = (row for row in _train.read_sentences(data) if row[0] not in exclude)
         rows = _train.training_rows(labelled, known, bool(languages), pieces, seed)
         texts = _train.samples([text for _, text in rows])
         lines = [(label, text) for (label, _), text in zip(rows, texts, strict=True)]
@@ -204,7 +204,7 @@ class Identify(Composite):
         """
         from stages.language import _train
 
-        rows = [row for row in _train.read_labelled(data) if not kind or row[1] == kind]
+        rows = [row for row in _train.read_sentences(data) if not kind or row[1] == kind]
         stage = LanguageScore(model=model, second_model=second_model, min_letters=min_letters)
         texts = [text for _, _, text in rows]
         batch = stage.score(pa.RecordBatch.from_arrays([pa.array(texts, pa.large_string())], names=["text"]))

@@ -39,7 +39,7 @@ class Tiktoken(TokenScore):
     pattern: str = param(
         "cl100k_base", doc="Regular expression that cuts the text, or the name of the encoding whose it is."
     )
-    special: dict[str, int] = param(  # noqa: RUF009 - param makes a field
+    special: dict[str, int] = param(
         factory=dict, doc='Special tokens and their ids, e.g. {"<|endoftext|>": 100257}; they never come from text.'
     )
     bos: str | None = param(None, doc="Special token that begins a document, if add_bos.")

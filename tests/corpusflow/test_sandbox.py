@@ -249,3 +249,12 @@ def test_close_leaves_no_process(worker: str) -> None:
     pid = box.run([({}, b"")])[0].header["pid"]
     box.close()
     assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_a_large_parent_makes_no_child_look_full(worker: str) -> None:
+    """Linux hands the parent's peak down to children: each then served one item, a run on 16,000 pages took forever."""
+    ballast = b"\1" * (200 << 20)
+    with Sandbox(worker, recycle_bytes=100 << 20) as box:
+        results = box.run([({"n": n}, b"x") for n in range(20)])
+    del ballast
+    assert [r.header["count"] for r in results] == list(range(1, 21))

@@ -210,7 +210,7 @@ class Keep(Filter):
 
     column: str = param(doc="Column.")
     op: str = param(doc="Operator.")
-    value: Threshold = param(None, doc="Threshold.")  # noqa: RUF009 - frozen
+    value: Threshold = param(None, doc="Threshold.")
     per: str | None = param(None, doc="Denominator.")
     by: str | None = param(None, doc="Picks from a table.")
     reason: str = param("toy_reason", doc="Drop reason.")

@@ -150,7 +150,7 @@ class NoSignal(Base):
 
 @dataclass(frozen=True, kw_only=True)
 class Unpicklable(Base):
-    rule: Any = param(factory=lambda: lambda: 3, doc="A function.")  # noqa: RUF009
+    rule: Any = param(factory=lambda: lambda: 3, doc="A function.")
 
 
 @dataclass(frozen=True, kw_only=True)
