@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from stages.kernels.affix_tables import IS_DIGIT, LOWERCASE
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner
 
 _DOT, _HYPHEN = 0x2E, 0x2D
 
 
-@kernel
+@inner
 def is_address(start: Any, end: Any, chunk: Any) -> Any:
     """Whether the string is a web or mail address: [scheme://][user@]host.tld[:port][/path]."""
     dots = 0

@@ -34,7 +34,7 @@ from stages.kernels.affix_tables import (
     UPPERCASE,
     WHITE,
 )
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 from stages.kernels.unicode_classes import decode
 
 
@@ -104,7 +104,7 @@ def split_affixes(text: Any, tables: Any, chunk: Any, words: Any) -> Any:
     return n
 
 
-@kernel
+@inner
 def _emit(start: Any, end: Any, chunk: Any, words: Any, n: Any) -> Any:
     h = np.uint64(0)
     seen = np.uint16(0)
@@ -122,7 +122,7 @@ def _emit(start: Any, end: Any, chunk: Any, words: Any, n: Any) -> Any:
     return n + 1
 
 
-@kernel
+@inner
 def _special(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
     """Slot of the string in the table, -1 if it is not there."""
     if not 0 < end - start <= LONGEST_SPECIAL:
@@ -145,7 +145,7 @@ def _find(h: Any, keys: Any) -> Any:
     return -1
 
 
-@kernel
+@inner
 def _split_chunk(size: Any, tables: Any, chunk: Any, words: Any, n: Any) -> Any:
     """Words of one chunk, appended; returns how many words there are now."""
     first = n
@@ -198,7 +198,7 @@ def _split_chunk(size: Any, tables: Any, chunk: Any, words: Any, n: Any) -> Any:
     return _join_pairs(first, n, tables, words)
 
 
-@kernel
+@inner
 def _join_pairs(first: Any, n: Any, tables: Any, words: Any) -> Any:
     """Put together neighbours of one character that are known as a pair, as ``)`` and ``:`` are."""
     kept = k = first
@@ -221,7 +221,7 @@ def _join_pairs(first: Any, n: Any, tables: Any, words: Any) -> Any:
     return kept
 
 
-@kernel
+@inner
 def _prefix(start: Any, end: Any, chunk: Any) -> Any:
     """Code points of the prefix of the string, 0 if it has none."""
     c = chunk.points[start]
@@ -240,7 +240,7 @@ def _prefix(start: Any, end: Any, chunk: Any) -> Any:
     return 3 if us and chunk.points[start + 2] == _DOLLAR else 0
 
 
-@kernel
+@inner
 def _suffix(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
     """Code points of the suffix of the string, 0 if it has none."""
     if start >= end:
@@ -262,7 +262,7 @@ def _suffix(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
     return _unit_suffix(start, end, tables, chunk)
 
 
-@kernel
+@inner
 def _stop_suffix(start: Any, end: Any, chunk: Any) -> Any:
     """The suffix of a string that ends in a full stop."""
     k = end - 1
@@ -281,7 +281,7 @@ def _stop_suffix(start: Any, end: Any, chunk: Any) -> Any:
     return 0
 
 
-@kernel
+@inner
 def _unit_suffix(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
     """Code points of the unit of measurement behind a digit."""
     for length in range(min(4, end - start - 1), 0, -1):
@@ -296,7 +296,7 @@ def _unit_suffix(start: Any, end: Any, tables: Any, chunk: Any) -> Any:
     return 0
 
 
-@kernel
+@inner
 def _split_inside(start: Any, end: Any, chunk: Any, words: Any, n: Any) -> Any:
     begin = k = start
     while k < end:
@@ -314,7 +314,7 @@ def _split_inside(start: Any, end: Any, chunk: Any, words: Any, n: Any) -> Any:
     return n
 
 
-@kernel
+@inner
 def _infix(start: Any, k: Any, end: Any, chunk: Any) -> Any:
     """Code points of the infix at `k`, 0 if there is none."""
     c = chunk.points[k]

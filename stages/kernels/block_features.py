@@ -55,7 +55,7 @@ from stages.kernels.block_places import (
 )
 from stages.kernels.blocks import DEPTH, ELEMENT, FIRST, LAST, LINK_BYTES, LINKS, NAME, PARENT, SEPARATOR
 from stages.kernels.html_tables import BLOCK, MASK_NAMES
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 
 _TEXT: Final = [
     "words",
@@ -171,7 +171,7 @@ _WORD_LENGTH: Final = FEATURES.index("word_length")
 _WORDS: Final = FEATURES.index("words")
 
 
-@kernel
+@inner
 def _log(x):
     """Order of magnitude, four steps an octave, without the C library, whose logarithms differ in the last bit."""
     steps = 0
@@ -181,12 +181,12 @@ def _log(x):
     return np.float32(steps + (x if x < 8 else 8 + (x - 8) // 2))
 
 
-@kernel
+@inner
 def _share(a, b):
     return np.float32(a) / np.float32(b) if b > 0 else np.float32(0)
 
 
-@kernel
+@inner
 def _sides(blocks, measures, n, k, o):
     """The features that are those of the blocks before and after."""
     for side in range(6):
@@ -321,14 +321,14 @@ def describe(blocks, n, elements, masks, measures, properties, sums, places, fac
     facts[HEADINGS] = headings
 
 
-@kernel
+@inner
 def _words_in(sums, elements, e, total):
     if e < 0:
         return np.float32(1)
     return _share(sums[elements[e, LAST], SUM_WORDS] - sums[elements[e, FIRST], SUM_WORDS], total)
 
 
-@kernel
+@inner
 def _links_in(sums, elements, e):
     if e < 0:
         return np.float32(0)

@@ -14,7 +14,7 @@ import numpy as np
 from stages.kernels.block_words import WORD_HASH_SHIFT
 from stages.kernels.blocks import END, START
 from stages.kernels.html_scan import find
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 
 #: Columns of `measures`.
 WORDS: Final = 0  # in CJK, characters by 1.6
@@ -41,7 +41,7 @@ MEASURES: Final = 19
 TITLE_SLOTS: Final = 64
 
 
-@kernel
+@inner
 def _title_slot(title, key):
     """Where a hash is, or would be, in the set of the title's words; -1 if the set is full."""
     i = key & (TITLE_SLOTS - 1)

@@ -14,7 +14,7 @@ import numpy as np
 from stages.kernels.block_measures import BYTES, COMMAS, ENDS, GOOD, IN_TITLE, KIND, PIECES, WORDS
 from stages.kernels.blocks import ELEMENT, FIRST, LAST, LINK_BYTES, NAME, PARENT
 from stages.kernels.html_tables import BLOCK, MARK_BIT, MASK_NAMES, TAG
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 
 #: Columns of `sums`: over the blocks before each block.
 SUM_WORDS: Final = 0
@@ -93,7 +93,7 @@ _APART: Final = sum(
 _HIDDEN_MASK: Final = 1 << MARK_BIT["hidden_attribute"]
 
 
-@kernel
+@inner
 def _title_block(measures, blocks, elements, kinds, n):
     """The block that repeats the page's title, a heading if there is one; -1 if none does."""
     best = -1
@@ -119,7 +119,7 @@ def _title_block(measures, blocks, elements, kinds, n):
     return best
 
 
-@kernel
+@inner
 def _mark_title(blocks, elements, sums, places, made, titled):
     """Per element, the smallest element that holds it and the title, and how far out that is.
 

@@ -13,7 +13,7 @@ from stages.kernels.block_features import describe
 from stages.kernels.block_measures import WORDS, measure
 from stages.kernels.block_places import survey
 from stages.kernels.blocks import END, N_BLOCKS, N_ELEMENTS, SEPARATOR, START, TITLE_END, TITLE_START, scan
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 from stages.kernels.trees import evaluate
 
 #: A page of which fewer words than this are kept is looked at again, with a lower threshold.
@@ -66,7 +66,7 @@ def main_text(
     return join(text, blocks, n, scores, choose(measures, n, scores, keep_above, keep_above_if_few), out)
 
 
-@kernel
+@inner
 def choose(measures, n, scores, threshold, second):
     """The threshold to go by (`second` if too little passes the first) and the words that pass it."""
     words = 0

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner
 from stages.kernels.token_tables import ABSENT, Int, find
 
 #: Above this many symbols the heap is faster than scanning for the best pair again and again.
@@ -32,7 +32,7 @@ def pair_value(pairs: np.ndarray, left: Int, right: Int) -> Int:
     return np.int64(found)
 
 
-@kernel
+@inner
 def merge_short(pairs: np.ndarray, symbols: np.ndarray, starts: np.ndarray, values: np.ndarray, n: Int) -> Int:
     """Merge symbols[:n] in place, for n up to a few dozen; how many are left.
 
@@ -96,7 +96,7 @@ def _sift(heap: np.ndarray, at: Int, size: Int) -> None:
     heap[at] = item
 
 
-@kernel
+@inner
 def merge_long(
     pairs: np.ndarray,
     symbols: np.ndarray,

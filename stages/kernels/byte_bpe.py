@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stages.kernels.bpe import SCAN, merge_long, merge_short
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 from stages.kernels.pretokens import Pattern, decode, pretoken_end
 from stages.kernels.spm_bpe import DOCUMENT, DONE, GROW_OUT, GROW_SYMBOLS, NEEDED, WRITTEN, Scratch
 from stages.kernels.token_memo import HITS, LONGEST, MISSES, Memo, key_words, look_up, recall, remember
@@ -56,7 +56,7 @@ def fill_whole(whole: Memo, data: np.ndarray, offsets: np.ndarray, ids: np.ndarr
             remember(whole, -1 - slot, low, high, data, offsets[i], offsets[i + 1], ids[i : i + 1], 1, 0)
 
 
-@kernel
+@inner
 def encode_piece(
     model: ByteBpe, scratch: Scratch, data: np.ndarray, start: Int, end: Int, out: np.ndarray, at: Int
 ) -> Int:
@@ -89,7 +89,7 @@ def all_reached(model: ByteBpe, scratch: Scratch, data: np.ndarray, offsets: np.
     return True
 
 
-@kernel
+@inner
 def _chunk_end(model: ByteBpe, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where a chunk of a piece ends: before the first character that no token joins to the one in front."""
     classes = model.pattern.classes
@@ -144,7 +144,7 @@ def encode(
     return DONE
 
 
-@kernel
+@inner
 def _document(
     model: ByteBpe, memo: Memo, scratch: Scratch, data: np.ndarray, start: Int, end: Int, out: np.ndarray, at: Int
 ) -> Int:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from stages.kernels.buffers import TextBuffers
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.lines import strip
 from stages.kernels.phrases import JAVASCRIPT, LOREM_IPSUM, POLICY, find_phrases
 from stages.kernels.sentences import count_sentences
@@ -84,7 +84,7 @@ def _starts_with(text: Any, i: Any, end: Any, pattern: Any) -> Any:
     return k == pattern.shape[0]
 
 
-@kernel
+@inner
 def _citation_end(text: Any, i: Any, end: Any, unicode: Any) -> Any:
     """Where the citation that begins with the bracket at `i` ends; `i` itself if there is none: [12] [] [edit] …"""
     k = i + 1
@@ -101,7 +101,7 @@ def _citation_end(text: Any, i: Any, end: Any, unicode: Any) -> Any:
     return i
 
 
-@kernel
+@inner
 def _find_break(text: Any, i: Any) -> Any:
     """(where the line that begins at `i` ends, where the next one begins)."""
     end = text.shape[0]
@@ -117,7 +117,7 @@ def _find_break(text: Any, i: Any) -> Any:
     return end, end
 
 
-@kernel
+@inner
 def _count_words(line: Any, most: Any, unicode: Any) -> Any:
     """Words between white space, no further than `most`."""
     words = i = 0
@@ -130,7 +130,7 @@ def _count_words(line: Any, most: Any, unicode: Any) -> Any:
     return words
 
 
-@kernel
+@inner
 def _has_long_word(line: Any, most: Any, unicode: Any) -> Any:
     """Whether a word has more than `most` characters; most lines are too short for one."""
     if line.shape[0] <= most:
@@ -144,7 +144,7 @@ def _has_long_word(line: Any, most: Any, unicode: Any) -> Any:
     return False
 
 
-@kernel
+@inner
 def _copy(line: Any, unicode: Any, citations: Any, out: Any, at: Any) -> Any:
     """Write a line, without its citations, to `out` from `at`; returns where it ends."""
     n = line.shape[0]
@@ -168,7 +168,7 @@ def _copy(line: Any, unicode: Any, citations: Any, out: Any, at: Any) -> Any:
     return at
 
 
-@kernel
+@inner
 def _is_finished(line: Any, unicode: Any, end_marks: Any) -> Any:
     """Whether the line ends in a terminal mark and not in `...`."""
     end = line.shape[0]
@@ -187,7 +187,7 @@ def _is_finished(line: Any, unicode: Any, end_marks: Any) -> Any:
     return (flags & TERMINAL) != 0 or quotation != 0
 
 
-@kernel
+@inner
 def _judge(line: Any, cleaned: Any, unicode: Any, rules: Any) -> Any:
     """What happens to a line, given it stripped and then without its citations."""
     if _has_long_word(line, rules.max_word_chars, unicode):
@@ -212,7 +212,7 @@ def _judge(line: Any, cleaned: Any, unicode: Any, rules: Any) -> Any:
     return KEPT
 
 
-@kernel
+@inner
 def clean_document(text: Any, unicode: Any, rules: Any, out: Any, written: Any, at: Any, counts: Any) -> Any:
     """Clean a document (uint8, UTF-8) into `out` from `at`, never more bytes than come in; returns where the result ends.
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner
 from stages.kernels.unicode_classes import (
     ALPHA,
     DIGIT,
@@ -43,7 +43,7 @@ def make_character_scratch() -> CharacterScratch:
     return CharacterScratch(np.zeros(128, np.int64), np.zeros(256, np.int64))
 
 
-@kernel
+@inner
 def count_characters(text: Any, unicode: Any, scratch: Any, out: Any) -> None:
     """Counts of a document (uint8, UTF-8) into `out`, int64, ordered as COUNTED.
 

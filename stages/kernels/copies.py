@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner
 from stages.kernels.lines import hash_bytes, strip
 from stages.kernels.ngrams import number_ngrams
 
 
-@kernel
+@inner
 def add_segment(text: Any, stripped: Any, unicode: Any, segments: Any, n: Any) -> Any:
     """Append a segment (uint8) to `segments` (words.Words: hash and chars); returns how many there are now.
 
@@ -30,7 +30,7 @@ def add_segment(text: Any, stripped: Any, unicode: Any, segments: Any, n: Any) -
     return n + 1
 
 
-@kernel
+@inner
 def count_copies(n: Any, segments: Any, scratch: Any, out: Any) -> None:
     """Into `out` (int64): segments, their characters, segments with a copy, the characters of these."""
     number_ngrams(n, 1, segments.hash, scratch)

@@ -19,7 +19,7 @@ from stages.kernels.affix_words import HAS_LETTER, HAS_TEXT, Chunk, make_chunk, 
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.characters import COUNTED as CHARACTERS
 from stages.kernels.characters import CharacterScratch, count_characters, make_character_scratch
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 from stages.kernels.lines import find_newline, hash_bytes, insert, strip
 from stages.kernels.ngrams import Scratch, keep_repeated, make_scratch, number_ngrams, sum_characters
 from stages.kernels.unicode_classes import TERMINAL, decode, previous, unicode_tables
@@ -52,7 +52,7 @@ class DatatroveScratch(NamedTuple):
     powers: np.ndarray
 
 
-@kernel
+@inner
 def _clear(table: Any, entries: Any) -> Any:
     """Empty a hash set for so many entries; returns its mask."""
     size = 16
@@ -62,7 +62,7 @@ def _clear(table: Any, entries: Any) -> Any:
     return size - 1
 
 
-@kernel
+@inner
 def _split_lines(text: Any, unicode: Any, out: Any) -> None:
     """Lines as str.splitlines() gives them, those that begin with • or -, those that end in an ellipsis."""
     i, end = 0, text.shape[0]
@@ -115,7 +115,7 @@ def _pieces(text: Any, newlines: Any, seen: Any, out: Any) -> None:
         begin = i
 
 
-@kernel
+@inner
 def _text_lines(text: Any, newlines: Any, unicode: Any, seen: Any, out: Any) -> None:
     """FineWeb's lines: not blank, white space at their ends kept."""
     mask = _clear(seen, newlines + 1)
@@ -137,7 +137,7 @@ def _text_lines(text: Any, newlines: Any, unicode: Any, seen: Any, out: Any) -> 
             out[3] += chars
 
 
-@kernel
+@inner
 def _count_words(n: Any, words: Any, stops: Any, out: Any) -> None:
     seen = 0
     for i in range(n):
@@ -155,7 +155,7 @@ def _count_words(n: Any, words: Any, stops: Any, out: Any) -> None:
         out[4] += 1
 
 
-@kernel
+@inner
 def _top_ngrams(n: Any, words: Any, scratch: Any, out: Any) -> None:
     sum_characters(n, words.chars, scratch)
     m, _ = number_ngrams(n, 1, words.hash, scratch)
@@ -170,7 +170,7 @@ def _top_ngrams(n: Any, words: Any, scratch: Any, out: Any) -> None:
         out[order - 2] = best * (scratch.sums[place + order] - scratch.sums[place] + order - 1)
 
 
-@kernel
+@inner
 def _seen_ngrams(n: Any, words: Any, scratch: Any, out: Any) -> None:
     # A word's hash is a polynomial of its characters, so hashes of joined words follow from sums over all words before
     # them, scaled back by the inverse of the base (odd, so it has one modulo 2^64): one subtraction, one multiplication.

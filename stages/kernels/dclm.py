@@ -14,7 +14,7 @@ import numpy as np
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.copies import add_segment, count_copies
 from stages.kernels.dolma import STOP_WORDS
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 from stages.kernels.lines import find_newline, strip
 from stages.kernels.ngrams import Scratch, keep_repeated, make_scratch, number_ngrams, sum_characters
 from stages.kernels.unicode_classes import ALPHA, NUMBER, decode, previous, unicode_tables
@@ -44,7 +44,7 @@ class DclmScratch(NamedTuple):
     covered: np.ndarray
 
 
-@kernel
+@inner
 def _count_symbols(text: Any) -> Any:
     """``#``, ``…``, and non-overlapping ``...`` and ``. . .``."""
     n = dots = i = 0
@@ -68,13 +68,13 @@ def _count_symbols(text: Any) -> Any:
     return n
 
 
-@kernel
+@inner
 def _starts_with_bullet(line: Any) -> Any:
     cp, _ = decode(line, 0, line.shape[0])
     return cp == 0x25CF or cp == 0x2022 or cp == 0x2A or cp == 0x2D  # ● • * -
 
 
-@kernel
+@inner
 def _ends_with_ellipsis(line: Any) -> Any:
     n = line.shape[0]
     cp, _ = decode(line, previous(line, 0, n), n)
@@ -88,7 +88,7 @@ def _ends_with_ellipsis(line: Any) -> Any:
     return gaps and line[n - 3] == _STOP and line[n - 5] == _STOP
 
 
-@kernel
+@inner
 def _count_lines(text: Any, unicode: Any, segments: Any, scratch: Any, out: Any) -> None:
     n = i = 0
     end = text.shape[0]
@@ -106,7 +106,7 @@ def _count_lines(text: Any, unicode: Any, segments: Any, scratch: Any, out: Any)
     count_copies(n, segments, scratch, out)
 
 
-@kernel
+@inner
 def _count_paragraphs(text: Any, unicode: Any, segments: Any, scratch: Any, out: Any) -> None:
     n = begin = i = 0
     end = text.shape[0]
@@ -120,7 +120,7 @@ def _count_paragraphs(text: Any, unicode: Any, segments: Any, scratch: Any, out:
     count_copies(n, segments, scratch, out)
 
 
-@kernel
+@inner
 def _count_split_words(text: Any, n: Any, unicode: Any, words: Any, stops: Any, out: Any) -> None:
     out[0] = n
     for i in range(n):
@@ -132,7 +132,7 @@ def _count_split_words(text: Any, n: Any, unicode: Any, words: Any, stops: Any, 
             out[3] += words.hash[i] == stops[s]
 
 
-@kernel
+@inner
 def _keep_alphanumeric(text: Any, n: Any, unicode: Any, words: Any) -> Any:
     """Drop words that do not begin with a letter or number; returns how many are left."""
     kept = 0
@@ -143,7 +143,7 @@ def _keep_alphanumeric(text: Any, n: Any, unicode: Any, words: Any) -> Any:
     return kept
 
 
-@kernel
+@inner
 def _count_ngrams(n: Any, words: Any, scratch: Any, covered: Any, top: Any, dup: Any) -> None:
     sum_characters(n, words.chars, scratch)
     m, _ = number_ngrams(n, 1, words.hash, scratch)

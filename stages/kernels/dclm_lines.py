@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from stages.kernels.buffers import TextBuffers
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.lines import find_newline, strip
 from stages.kernels.unicode_classes import ALPHA, DIGIT, NUMBER, SPACE, UPPER, decode, previous, unicode_tables
 
@@ -61,7 +61,7 @@ def _is_word(cp: Any, flags: Any) -> Any:
     return (flags & (ALPHA | NUMBER)) != 0 or cp == 0x5F
 
 
-@kernel
+@inner
 def _words_of(line: Any, unicode: Any, alphanumeric: Any) -> Any:
     """Words between white space; `alphanumeric`: only those that begin with a letter or number."""
     n = i = 0
@@ -76,7 +76,7 @@ def _words_of(line: Any, unicode: Any, alphanumeric: Any) -> Any:
     return n
 
 
-@kernel
+@inner
 def _is_counter(line: Any, unicode: Any) -> Any:
     """``^\\W*\\d(,|.|\\d)*[kmb]?\\s+(likes|shares|…)\\W*$``, case ignored."""
     n = line.shape[0]
@@ -124,7 +124,7 @@ def _is_counter(line: Any, unicode: Any) -> Any:
     return False
 
 
-@kernel
+@inner
 def _goes(line: Any, unicode: Any) -> Any:
     """Whether a line that is not empty is removed as a whole."""
     chars = upper = digits = i = 0
@@ -139,7 +139,7 @@ def _goes(line: Any, unicode: Any) -> Any:
     return _words_of(line, unicode, False) < 2 or _is_counter(line, unicode)
 
 
-@kernel
+@inner
 def _space_before(out: Any, start: Any, i: Any, unicode: Any) -> Any:
     """Where the white-space character before `i` begins; `i` itself if there is none."""
     if i == start:
@@ -149,7 +149,7 @@ def _space_before(out: Any, start: Any, i: Any, unicode: Any) -> Any:
     return before if unicode.flags[unicode.classes[cp]] & SPACE else i
 
 
-@kernel
+@inner
 def _cut_phrases(line: Any, unicode: Any, out: Any, written: Any, at: Any) -> Any:
     """Write a short line without the phrases to `out` from `at`; returns where it ends, -1 if nothing is left."""
     n = line.shape[0]

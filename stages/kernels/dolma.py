@@ -13,7 +13,7 @@ import numpy as np
 
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.copies import add_segment, count_copies
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 from stages.kernels.lines import find_newline
 from stages.kernels.ngrams import Scratch, keep_repeated, make_scratch, number_ngrams, sum_characters
 from stages.kernels.unicode_classes import ALPHA, decode, previous, unicode_tables
@@ -47,7 +47,7 @@ class DolmaScratch(NamedTuple):
     stops: np.ndarray
 
 
-@kernel
+@inner
 def _double_median(n: Any, chars: Any, lengths: Any) -> Any:
     """Twice the median of the word lengths, from a histogram of them."""
     longest = 0
@@ -67,7 +67,7 @@ def _double_median(n: Any, chars: Any, lengths: Any) -> Any:
     return low + high if n else 0
 
 
-@kernel
+@inner
 def _count_words(text: Any, n: Any, words: Any, stops: Any, unicode: Any, out: Any) -> None:
     for i in range(n):
         out[1] += words.chars[i]
@@ -83,7 +83,7 @@ def _count_words(text: Any, n: Any, words: Any, stops: Any, unicode: Any, out: A
     out[0] = n
 
 
-@kernel
+@inner
 def _count_lines(text: Any, skip_empty: Any, unicode: Any, segments: Any, scratch: Any, out: Any) -> None:
     """Lines between single line feeds, or (`skip_empty`) between runs of them, into `out` as _LINES."""
     n = i = 0
@@ -104,7 +104,7 @@ def _count_lines(text: Any, skip_empty: Any, unicode: Any, segments: Any, scratc
     count_copies(n, segments, scratch, out)
 
 
-@kernel
+@inner
 def _count_ngrams(n: Any, words: Any, scratch: Any, top: Any, dup: Any, every: Any) -> None:
     sum_characters(n, words.chars, scratch)
     m, _ = number_ngrams(n, 1, words.hash, scratch)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 
 
-@kernel
+@inner
 def _agreement(minima: Any, i: Any, j: Any) -> Any:
     same = 0
     for p in range(minima.shape[1]):
@@ -21,7 +21,7 @@ def _agreement(minima: Any, i: Any, j: Any) -> Any:
     return same
 
 
-@kernel
+@inner
 def _jaccard(hashes: Any, starts: Any, i: Any, j: Any) -> Any:
     a = starts[i]
     b = starts[j]

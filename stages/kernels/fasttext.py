@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 
 MAGIC: Final = 793712314
 HS, NS, SOFTMAX, OVA = 1, 2, 3, 4  # fastText's loss_name
@@ -205,15 +205,15 @@ def _huffman(counts: list[int]) -> tuple[np.ndarray, np.ndarray]:
     weight = counts + [10**15] * (n - 1)
     children = np.zeros((n - 1, 2), np.int32)
     leaf, node = n - 1, n
-    for inner in range(n, 2 * n - 1):
+    for branch in range(n, 2 * n - 1):
         for side in range(2):
             if leaf >= 0 and weight[leaf] < weight[node]:
-                children[inner - n, side] = leaf
+                children[branch - n, side] = leaf
                 leaf -= 1
             else:
-                children[inner - n, side] = node
+                children[branch - n, side] = node
                 node += 1
-        weight[inner] = weight[children[inner - n, 0]] + weight[children[inner - n, 1]]
+        weight[branch] = weight[children[branch - n, 0]] + weight[children[branch - n, 1]]
     return np.ascontiguousarray(children[:, 0]), np.ascontiguousarray(children[:, 1])
 
 
@@ -478,7 +478,7 @@ def classify(
         _output(hidden, output, left, right, loss, scores, out[d])
 
 
-@kernel
+@inner
 def best_two(probabilities: Any, permitted: Any, group: Any, labels: Any, scores: Any) -> Any:
     """The two likeliest labels of n rows among those permitted for the row's group, probabilities taken given that.
 

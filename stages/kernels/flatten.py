@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from stages.kernels.buffers import TextBuffers
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 
 #: White space and control characters become spaces.
 PLAIN: Final = 0
@@ -17,7 +17,7 @@ MARKED: Final = 1
 _NEWLINE: Final = ord("\n")
 
 
-@kernel
+@inner
 def _head(text: Any, most: Any) -> Any:
     """Bytes of the longest beginning of at most `most` bytes that cuts no character."""
     if text.shape[0] <= most:

@@ -22,7 +22,7 @@ from stages.kernels.html_tables import (
     WORD_SHIFT,
     WORDS_AT,
 )
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 
 #: Entries of `state` that functions here answer in.
 ANSWER: Final = 0
@@ -101,7 +101,7 @@ def _words(data, i, end, t, base, shift):
     return mask
 
 
-@kernel
+@inner
 def _hides(data, i, end):
     """Whether a style attribute says display:none or visibility:hidden."""
     while i + 3 < end:
@@ -198,7 +198,7 @@ def attributes(data, i, end, t, state):
     return min(i, end)
 
 
-@kernel
+@inner
 def comment_end(data, i, end):
     """Behind the markup declaration or comment at i (`<!`)."""
     if i + 3 < end and data[i + 2] == 45 and data[i + 3] == 45:
@@ -218,7 +218,7 @@ def comment_end(data, i, end):
     return min(i + 1, end)
 
 
-@kernel
+@inner
 def raw_end(data, i, end, key, state):
     """Where the end tag of a raw text element starts, whose packed name is `key`."""
     while i + 2 < end:
@@ -230,7 +230,7 @@ def raw_end(data, i, end, key, state):
     return end
 
 
-@kernel
+@inner
 def entity(data, i, end, t, state):
     """The character of the reference at i (`&`) into state[ANSWER], 38 if it is none; behind it."""
     k = i + 1
@@ -285,7 +285,7 @@ def entity(data, i, end, t, state):
     return found_end
 
 
-@kernel
+@inner
 def windows(code):
     """Numeric references to 128-159 mean windows-1252; the commonest of them."""
     if code == 0x91 or code == 0x92:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 from stages.kernels.shingles import BLOCK, mix, next_units, tables
 
 _NEWLINE = 10
 
 
-@kernel
+@inner
 def _piece_end(data: Any, i: Any, end: Any, paragraphs: Any) -> Any:
     """Where the piece that starts at i ends: behind its newline, or behind the blank lines that follow it."""
     blank = False  # whether the line so far is

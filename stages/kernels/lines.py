@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.phrases import JAVASCRIPT, LOREM_IPSUM, POLICY, find_phrases, may_hold_phrases
 from stages.kernels.unicode_classes import CLOSING, SPACE, TERMINAL, decode, previous
 from stages.kernels.words import mix
@@ -99,7 +99,7 @@ def insert(table: Any, mask: Any, key: Any) -> Any:
     return False
 
 
-@kernel
+@inner
 def measure_lines(text: Any, newlines: Any, unicode: Any, scratch: Any, out: Any) -> None:
     """Counts of a document (uint8, UTF-8) into `out`, int64, ordered as COUNTED.
 
@@ -155,7 +155,7 @@ def measure_lines(text: Any, newlines: Any, unicode: Any, scratch: Any, out: Any
             paragraph_chars = 0
 
 
-@kernel
+@inner
 def find_newline(text: Any, i: Any) -> Any:
     """Position of the next line feed from `i`, or the end; eight bytes at a time."""
     end = text.shape[0]
@@ -187,7 +187,7 @@ def strip(text: Any, unicode: Any) -> Any:
     return start, end
 
 
-@kernel
+@inner
 def hash_bytes(text: Any) -> Any:
     """(uint64 hash, never 0; code points) of `text` (uint8), eight bytes at a time: the loads below become one."""
     h = _SEED
@@ -207,7 +207,7 @@ def hash_bytes(text: Any) -> Any:
     return mix(h, word) | np.uint64(1), chars
 
 
-@kernel
+@inner
 def _starts_with_bullet(line: Any, unicode: Any) -> Any:
     cp, after = decode(line, 0, line.shape[0])
     if _is_dash_bullet(cp) and after < line.shape[0]:
@@ -216,7 +216,7 @@ def _starts_with_bullet(line: Any, unicode: Any) -> Any:
     return is_bullet(cp)
 
 
-@kernel
+@inner
 def _ends_with_ellipsis(line: Any) -> Any:
     end = line.shape[0]
     if end < 3:
@@ -227,7 +227,7 @@ def _ends_with_ellipsis(line: Any) -> Any:
     return cp == _ELLIPSIS
 
 
-@kernel
+@inner
 def _looks_like_code(line: Any) -> Any:
     """Ends as statements and blocks do, or begins as comments do."""
     n = line.shape[0]
@@ -237,7 +237,7 @@ def _looks_like_code(line: Any) -> Any:
     return n > 1 and line[0] == 0x2F and (line[1] == 0x2F or line[1] == 0x2A)  # // /*
 
 
-@kernel
+@inner
 def _ends_terminal(line: Any, unicode: Any) -> Any:
     end = line.shape[0]
     while end > 0:

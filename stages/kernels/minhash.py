@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.shingles import BLOCK, hash_shingles, next_units, tables
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
@@ -48,7 +48,7 @@ def _finalise(h: Any) -> Any:
     return np.uint32(h ^ (h >> np.uint32(16)))
 
 
-@kernel
+@inner
 def _lower_minima(hashes: Any, a: Any, b: Any, row: Any) -> Any:
     # the inner loop over shingles has no store and vectorises: 14 G permutations a second with AVX-512
     for p in range(a.shape[0]):

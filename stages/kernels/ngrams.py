@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 
 #: Orders measured: the most frequent n-gram of 2-4 words, repeated n-grams of 5-10 words (Rae et al. 2021, table A1).
 TOP_ORDERS: Final = (2, 3, 4)
@@ -88,7 +88,7 @@ def log2(n: Any) -> Any:
     return _LOG2[n] if n < _LOG2.shape[0] else _log2_compiled(np.float64(n))
 
 
-@kernel
+@inner
 def number_ngrams(m: Any, order: Any, hashes: Any, scratch: Any) -> Any:
     """Give equal n-grams of `order` one number, in order of first occurrence; returns (n-grams, distinct ones)."""
     size = 16
@@ -128,7 +128,7 @@ def number_ngrams(m: Any, order: Any, hashes: Any, scratch: Any) -> Any:
     return kept, distinct
 
 
-@kernel
+@inner
 def keep_repeated(m: Any, scratch: Any) -> Any:
     """Drop the n-grams that occur once from the `m` looked at; returns how many are left."""
     kept = 0
@@ -139,7 +139,7 @@ def keep_repeated(m: Any, scratch: Any) -> Any:
     return kept
 
 
-@kernel
+@inner
 def sum_characters(n: Any, chars: Any, scratch: Any) -> None:
     """Fill `scratch.sums`."""
     scratch.sums[0] = 0
@@ -147,7 +147,7 @@ def sum_characters(n: Any, chars: Any, scratch: Any) -> None:
         scratch.sums[i + 1] = scratch.sums[i] + chars[i]
 
 
-@kernel
+@inner
 def _covered(m: Any, order: Any, only: Any, scratch: Any) -> Any:
     """Characters under n-grams numbered `only`; -1: under every n-gram that occurred before. Overlaps count once."""
     total = 0
@@ -160,7 +160,7 @@ def _covered(m: Any, order: Any, only: Any, scratch: Any) -> Any:
     return total
 
 
-@kernel
+@inner
 def _most_frequent(distinct: Any, order: Any, scratch: Any) -> Any:
     """The n-gram that occurs most often (of those the longest, of those the first), -2 if none occurs twice."""
     best = -2

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner
 
 JAVASCRIPT: Final = 1
 LOREM_IPSUM: Final = 2
@@ -52,7 +52,7 @@ def _three(text: Any, i: Any) -> Any:
     )
 
 
-@kernel
+@inner
 def may_hold_phrases(text: Any) -> Any:
     """False only if no phrase is in `text` (uint8): 4 GB/s."""
     found = False
@@ -61,7 +61,7 @@ def may_hold_phrases(text: Any) -> Any:
     return found
 
 
-@kernel
+@inner
 def find_phrases(text: Any) -> Any:
     """Kinds (bits) of the phrases in `text` (uint8)."""
     kinds = 0
@@ -71,7 +71,7 @@ def find_phrases(text: Any) -> Any:
     return kinds
 
 
-@kernel
+@inner
 def _phrases_at(text: Any, i: Any) -> Any:
     """Kinds of the phrases whose rare letters stand at `i`."""
     found = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 
 # Why a range is a candidate.
 AT: Final = 0  # an at sign between characters that may be an address
@@ -71,7 +71,7 @@ def _beside(b: Any, kinds: Any) -> Any:
     return b >= 0x80 or (kinds[b] & 15) != 0 or b == 39 or b == 43 or b == 45 or b == 46 or b == 37
 
 
-@kernel
+@inner
 def _prose(data: Any, i: Any, end: Any, kinds: Any) -> Any:
     """End of the run of lower-case words and plain punctuation at i, none of which can be part of anything."""
     while i < end:

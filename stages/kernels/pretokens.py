@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner
 from stages.kernels.token_tables import Int
 
 LETTER: Final = 1
@@ -88,7 +88,7 @@ def _run(classes: np.ndarray, data: np.ndarray, p: Int, end: Int, wanted: Int) -
     return p
 
 
-@kernel
+@inner
 def _contraction(data: np.ndarray, p: Int, end: Int, mode: Int) -> Int:
     """Bytes of the contraction at p, or 0."""
     if p + 1 >= end or data[p] != 39:
@@ -111,7 +111,7 @@ def _contraction(data: np.ndarray, p: Int, end: Int, mode: Int) -> Int:
     return 0
 
 
-@kernel
+@inner
 def _lower_word(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where o200k's first alternative, [A]*[B]+ of UPPER and LOWER with a contraction, ends from p on, or p."""
     classes = pattern.classes
@@ -127,7 +127,7 @@ def _lower_word(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     return q + _contraction(data, q, end, pattern.contractions)
 
 
-@kernel
+@inner
 def _upper_word(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where o200k's second alternative, [A]+[B]*, ends from p on, or p. No B follows: the first alternative failed."""
     q = _run(pattern.classes, data, p, end, UPPER)
@@ -136,7 +136,7 @@ def _upper_word(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     return q + _contraction(data, q, end, pattern.contractions)
 
 
-@kernel
+@inner
 def _letters(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where letters with their optional prefix end, or p."""
     c = decode(data, p)
@@ -161,7 +161,7 @@ def _letters(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     return _upper_word(pattern, data, p, end)
 
 
-@kernel
+@inner
 def _numbers(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where numbers end, or p."""
     if pattern.most_digits == 0:
@@ -178,7 +178,7 @@ def _numbers(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     return p
 
 
-@kernel
+@inner
 def _others(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where an optional blank and characters that are neither letters, numbers nor spaces end, or p."""
     first = p + 1 if data[p] == _BLANK else p
@@ -196,7 +196,7 @@ def _others(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     return q
 
 
-@kernel
+@inner
 def _spaces(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where the piece of spaces that starts at p ends."""
     q = p
@@ -219,7 +219,7 @@ def _spaces(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     return q
 
 
-@kernel
+@inner
 def pretoken_end(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where the piece that starts at p ends; always above p."""
     if pattern.contractions and not pattern.cased and data[p] == 39:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from stages.kernels.buffers import TextBuffers
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.lines import find_newline, strip
 from stages.kernels.ngrams import Scratch, keep_repeated, make_scratch, number_ngrams, sum_characters
 from stages.kernels.unicode_classes import (
@@ -71,7 +71,7 @@ def _is_punctuation(cp: Any) -> Any:
     return 0x21 <= cp <= 0x2F or 0x3A <= cp <= 0x40 or 0x5B <= cp <= 0x60 or 0x7B <= cp <= 0x7E
 
 
-@kernel
+@inner
 def _count_text(text: Any, unicode: Any, out: Any) -> None:
     """Characters, brackets, symbols, sentences; raw words of both sorts."""
     dots = i = 0
@@ -115,7 +115,7 @@ def _count_text(text: Any, unicode: Any, out: Any) -> None:
     out[3] += speaks
 
 
-@kernel
+@inner
 def _count_lines(text: Any, unicode: Any, out: Any) -> None:
     i = 0
     while i < text.shape[0]:
@@ -137,7 +137,7 @@ def _count_lines(text: Any, unicode: Any, out: Any) -> None:
             )  # fmt: skip
 
 
-@kernel
+@inner
 def _normalised_words(text: Any, unicode: Any, lower: Any, lengths: Any, words: Any) -> Any:
     """Hashes and lengths into `words`; returns how many."""
     n = chars = i = 0
@@ -160,7 +160,7 @@ def _normalised_words(text: Any, unicode: Any, lower: Any, lengths: Any, words: 
     return n
 
 
-@kernel
+@inner
 def _count_ngrams(n: Any, words: Any, scratch: Any, covered: Any, out: Any, top: Any, dup: Any) -> None:
     sum_characters(n, words.chars, scratch)
     m, distinct = number_ngrams(n, 1, words.hash, scratch)
@@ -184,7 +184,7 @@ def _count_ngrams(n: Any, words: Any, scratch: Any, covered: Any, out: Any, top:
             dup[order - 5] += words.chars[i] if covered[i] else 0
 
 
-@kernel
+@inner
 def _count_pairs(n: Any, words: Any, first: Any, second: Any) -> Any:
     """How often two words follow each other: lorem ipsum, in normalised text."""
     found = 0

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.unicode_classes import (
     ALPHA,
     CLOSING,
@@ -71,7 +71,7 @@ def count_sentences(text: Any, unicode: Any) -> Any:
     return ended, cut
 
 
-@kernel
+@inner
 def _has_text(text: Any, i: Any, end: Any, unicode: Any) -> Any:
     """Whether there is a letter or a number; found at once where there is one, as sentences begin with them."""
     while i < end:
@@ -81,7 +81,7 @@ def _has_text(text: Any, i: Any, end: Any, unicode: Any) -> Any:
     return False
 
 
-@kernel
+@inner
 def _read_marks(text: Any, i: Any, unicode: Any) -> Any:
     """(where the run of terminal and closing marks at `i` ends, whether it ends a sentence)."""
     end = text.shape[0]

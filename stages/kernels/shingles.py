@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.unicode_classes import (
     ALPHA,
     DIGIT,
@@ -90,7 +90,7 @@ def next_units(data: Any, i: Any, end: Any, mode: Any, lookup: Any, units: Any, 
     return _next_words(data, i, end, mode, lookup, units, k, limit)
 
 
-@kernel
+@inner
 def _next_words(data: Any, i: Any, end: Any, mode: Any, lookup: Any, units: Any, k: Any, limit: Any) -> Any:
     h = _SEED
     inside = np.int64(0)
@@ -161,7 +161,7 @@ def _plain(cp: Any, kind: Any, mode: Any, lower: Any) -> Any:
     return np.int64(lower[cp]) if cp < 0x20000 else cp
 
 
-@kernel
+@inner
 def _next_characters(data: Any, i: Any, end: Any, mode: Any, lookup: Any, units: Any, k: Any, limit: Any) -> Any:
     space = False
     while i < end and k < limit:
@@ -190,7 +190,7 @@ def mix(h: Any) -> Any:
     return h ^ (h >> np.uint64(33))
 
 
-@kernel
+@inner
 def hash_shingles(units: Any, k: Any, n: Any, out: Any) -> Any:
     """Write the 64-bit hashes of the n-grams of units[:k], mix of a polynomial rolled along; returns how many.
 

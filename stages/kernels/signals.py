@@ -12,7 +12,7 @@ import numpy as np
 from stages.kernels import characters, lines, ngrams
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.characters import CharacterScratch, count_characters, make_character_scratch
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner, kernel
 from stages.kernels.lines import LineScratch, make_line_scratch, measure_lines
 from stages.kernels.ngrams import Scratch, make_scratch, repetition
 from stages.kernels.sentences import count_sentences
@@ -47,7 +47,7 @@ class SignalScratch(NamedTuple):
     counts: np.ndarray
 
 
-@kernel
+@inner
 def _count_words(n: Any, words: Any, counts: Any) -> None:
     chars = alpha = upper = 0
     for i in range(n):

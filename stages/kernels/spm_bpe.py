@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stages.kernels.bpe import SCAN, merge_long, merge_short
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.spm_normalize import SPACE, Rules, normalize
 from stages.kernels.token_memo import HITS, LONGEST, MISSES, Memo, key_words, look_up, recall, remember
 from stages.kernels.token_tables import Int, JoinedPairs, Trie, joined, longest_number
@@ -113,7 +113,7 @@ def chunk_end(pairs: JoinedPairs, symbols: Trie, has_symbols: bool, text: np.nda
     return p
 
 
-@kernel
+@inner
 def encode_chunk(model: BpeModel, scratch: Scratch, start: Int, end: Int, out: np.ndarray, at: Int) -> Int:
     """Write the ids of scratch.text[start:end] to out[at:]; where they end. Each unknown character is an <unk> of its own."""
     n = 0
@@ -201,7 +201,7 @@ def encode(
     return DONE
 
 
-@kernel
+@inner
 def _document(model: BpeModel, memo: Memo, scratch: Scratch, n: Int, out: np.ndarray, at: Int) -> Int:
     text = scratch.text
     hits = 0

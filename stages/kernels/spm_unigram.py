@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.spm_bpe import (
     DOCUMENT,
     DONE,
@@ -108,7 +108,7 @@ def _offer(paths: Paths, at: Int, first: Any, second: Any, start: Int, node: Int
         paths.second[at] = first
 
 
-@kernel
+@inner
 def best_path(model: UnigramModel, paths: Paths, start: Int, end: Int, each: Any) -> Any:
     """Leave the best path of text[start:end] in `starts` and `nodes`, every piece's score being raised by `each` (float64).
 
@@ -156,7 +156,7 @@ def _pieces(paths: Paths, start: Int, end: Int) -> Int:
     return count
 
 
-@kernel
+@inner
 def certain_below(model: UnigramModel, paths: Paths, start: Int, end: Int) -> Int:
     """Leave a path in `starts` and `nodes` that is the library's for scores in front below STEP * the number returned.
 
@@ -173,7 +173,7 @@ def certain_below(model: UnigramModel, paths: Paths, start: Int, end: Int) -> In
     return min(top, np.int64((margin / (2.0 * _ROUNDING * (end - start)) - added) / STEP))
 
 
-@kernel
+@inner
 def library_path(model: UnigramModel, paths: Paths, start: Int, end: Int, score: Any) -> Any:
     """As `best_path`, in float32 from the score (float32) of the text in front, as the library does; the score at the end."""
     text = paths.text
@@ -220,7 +220,7 @@ def library_path(model: UnigramModel, paths: Paths, start: Int, end: Int, score:
     return paths.single[end]
 
 
-@kernel
+@inner
 def _collect(model: UnigramModel, paths: Paths, start: Int, end: Int, out: np.ndarray, at: Int) -> Int:
     """Write the ids of the path in `starts` and `nodes` to out[at:]; where they end."""
     # backwards, then turned round
@@ -296,7 +296,7 @@ def encode(
     return DONE
 
 
-@kernel
+@inner
 def _document(model: UnigramModel, memo: Memo, paths: Paths, n: Int, out: np.ndarray, at: Int) -> Int:
     text = paths.text
     hits = 0

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stages.kernels.jit import kernel
+from stages.kernels.jit import inner
 
 _PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -64,7 +64,7 @@ def language_numbers(languages: pa.Array, stop: StopWords) -> np.ndarray:
     return numbers
 
 
-@kernel
+@inner
 def count_stop_words(n: Any, hashes: Any, chars: Any, language: Any, keys: Any, numbers: Any, longest: Any) -> Any:
     """(distinct stop words, occurrences) among the first `n` words, for the language at position `language`."""
     mask = keys.shape[0] - 1

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 
 #: An integer of a kernel: a numpy scalar or a Python int, which mypy tells apart and numba does not.
 Int: TypeAlias = Any
@@ -125,7 +125,7 @@ def child(trie: Trie, node: Int, byte: Int) -> Int:
     return np.int64(found)
 
 
-@kernel
+@inner
 def longest_number(trie: Trie, data: np.ndarray, start: Int, end: Int) -> Int:
     """length << 32 | number of the longest string at data[start:end], or 0."""
     node = np.int64(0)

@@ -16,7 +16,7 @@ from stages.kernels.buffers import text_buffers, text_column
 from stages.kernels.charset import declared, decode
 from stages.kernels.html import media_type
 from stages.kernels.http import CodingError, TooLargeError, undo
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 
 #: Of a page, so many bytes (codings undone) are looked at: one with more visible text than fits has shown its language.
 _LOOKED_AT_BYTES: Final = 512 << 10
@@ -29,7 +29,7 @@ def _is_letter(b: int) -> bool:
     return (b | 32) >= 97 and (b | 32) <= 122
 
 
-@kernel
+@inner
 def _name_is(data: np.ndarray, i: int, end: int, name: np.ndarray) -> bool:
     n = len(name)
     if i + n > end:
@@ -40,7 +40,7 @@ def _name_is(data: np.ndarray, i: int, end: int, name: np.ndarray) -> bool:
     return i + n == end or not _is_letter(data[i + n])
 
 
-@kernel
+@inner
 def _tag_end(data: np.ndarray, i: int, end: int) -> int:
     """Behind the '>' that ends the tag around i; quoted values may hold others."""
     quote = 0
@@ -57,7 +57,7 @@ def _tag_end(data: np.ndarray, i: int, end: int) -> int:
     return end
 
 
-@kernel
+@inner
 def _after_comment(data: np.ndarray, i: int, end: int) -> int:
     while i + 2 < end:
         if data[i] == 45 and data[i + 1] == 45 and data[i + 2] == 62:
@@ -66,7 +66,7 @@ def _after_comment(data: np.ndarray, i: int, end: int) -> int:
     return end
 
 
-@kernel
+@inner
 def _after_raw_text(data: np.ndarray, i: int, end: int, name: np.ndarray) -> int:
     """The start of the end tag of a script or style."""
     while i + 2 < end:
@@ -168,7 +168,7 @@ def _put(out: np.ndarray, at: int, code: int) -> int:
     return at + 4
 
 
-@kernel
+@inner
 def _entity(data: np.ndarray, i: int, end: int) -> tuple[int, int]:
     """(behind the entity at i, the character it stands for): a plain & is itself, unknown names are a space."""
     k = i + 1

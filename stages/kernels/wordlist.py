@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 
 # What a character is: bits 0-1 its class, 2-3 what it is as a gap, 4-17 its symbol, 18-31 a row of `alternates`.
 GAP, SPACED, UNSPACED, PASSED = 0, 1, 2, 3
@@ -58,7 +58,7 @@ def _child(trie: Any, node: Any, symbol: Any) -> Any:
     return np.int64(-1)
 
 
-@kernel
+@inner
 def _step(trie: Any, node: Any, info: Any, alternates: Any) -> Any:
     """Twice the child that a character leads to, plus one if only its look-alike does; -1 if none. A space may be left out."""
     symbol = np.int32((info >> SYMBOL_SHIFT) & SYMBOL_MASK)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from stages.kernels.buffers import TextBuffers, text_buffers
-from stages.kernels.jit import inlined, kernel
+from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.unicode_classes import (
     ALPHA,
     HAN,
@@ -153,7 +153,7 @@ def _finish(h: Any, chars: Any) -> Any:
     return mix(h, chars) | np.uint64(1)
 
 
-@kernel
+@inner
 def split_words(text: Any, unit: Any, unicode: Any, fold: Any, words: Any) -> Any:
     """Words of a document into `words`, from index 0; positions count from the document's first byte.
 
@@ -175,7 +175,7 @@ def split_words(text: Any, unit: Any, unicode: Any, fold: Any, words: Any) -> An
     return 0
 
 
-@kernel
+@inner
 def _split_spaces(text: Any, unicode: Any, fold: Any, words: Any) -> Any:
     n = 0
     i, end = 0, text.shape[0]
@@ -238,7 +238,7 @@ def _bridges(left: Any, mid: Any, right: Any) -> Any:
     return (1 << mid) & _MID_LETTER
 
 
-@kernel
+@inner
 def _split_boundaries(text: Any, unicode: Any, fold: Any, words: Any) -> Any:
     n = 0
     chars = 0  # of the open segment up to `stop`

@@ -89,4 +89,5 @@ def test_a_run_goes_on_after_any_power_cut(toy: Toy) -> None:
 def test_the_model_notices_a_missing_fsync(toy: Toy, without: str) -> None:
     """A test of the test: the protocol without its fsyncs must fail it."""
     log = record(toy, f"no-{without}", **{without: False})
-    assert broken_records(toy, log, f"no-{without}", list(range(len(log) // 2, len(log) + 1, 7)))
+    cuts = range(len(log), len(log) // 2, -1)
+    assert any(broken_records(toy, log, f"no-{without}", [k]) for k in cuts)
