@@ -7,10 +7,13 @@ or node costs the tasks in flight.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import ray
@@ -30,8 +33,35 @@ _MAX_WINDOW: Final = 20_000
 _RECYCLE_AFTER: Final = 100  # tasks per worker process: parsers and allocators fragment the heap
 
 
-def _run(spec: TaskSpec) -> Outcome:
+@dataclass(frozen=True)
+class _Home:
+    """Where the driver is at home: its working directory and import path."""
+
+    directory: str
+    path: tuple[str, ...]
+
+    def enter(self) -> None:
+        """Be there, too. Where a module is found in several places, a worker's own come first."""
+        if os.path.isdir(self.directory) and os.getcwd() != self.directory:
+            os.chdir(self.directory)
+        sys.path += [p for p in self.path if p not in sys.path]
+
+
+def _run(spec: TaskSpec, home: _Home) -> Outcome:
+    home.enter()
     return execute(spec)
+
+
+@contextlib.contextmanager
+def _elsewhere(folder: str) -> Iterator[None]:
+    """Ray puts the working directory in front of its workers' import path. In a checkout of corpusflow they ran the files
+    found there instead of the installed ones that the driver ran, and compiled all kernels again."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 class RayExecutor(Executor):
@@ -45,7 +75,8 @@ class RayExecutor(Executor):
         self._running: dict[Any, TaskSpec] = {}
         self._cpus_read = 0.0
         self._cpus = 1
-        self._start(run)
+        self._home = _Home(os.getcwd(), tuple(p for p in sys.path if p))
+        self._start(run, plan.run_dir)
         self._task = ray.remote(max_calls=_RECYCLE_AFTER)(_run)
         try:
             if self._joined:
@@ -54,7 +85,7 @@ class RayExecutor(Executor):
             self.close()
             raise
 
-    def _start(self, run: RunConfig) -> None:
+    def _start(self, run: RunConfig, run_dir: str) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         options: dict[str, Any] = {
@@ -75,7 +106,8 @@ class RayExecutor(Executor):
                 object_store_memory=100 << 20,
             )
         try:
-            ray.init(**options)
+            with _elsewhere(run_dir):
+                ray.init(**options)
         except (RuntimeError, ConnectionError, OSError, ValueError) as e:
             raise ConfigError(
                 f"Ray did not start: {str(e).strip().splitlines()[0]}",
@@ -98,7 +130,7 @@ class RayExecutor(Executor):
         options: dict[str, Any] = {"num_cpus": 1, "max_retries": 0}
         if self._joined:
             options.update(memory=memory, scheduling_strategy="SPREAD")
-        self._running[self._task.options(**options).remote(spec)] = spec
+        self._running[self._task.options(**options).remote(spec, self._home)] = spec
 
     def wait(self, timeout: float) -> list[Outcome]:
         if not self._running:

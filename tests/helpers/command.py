@@ -25,7 +25,7 @@ class Command:
     def __init__(self, arguments: Sequence[str], cwd: Path | None = None, **environment: str) -> None:
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, *arguments],
+            [sys.executable, "-P", "-c", _START, *arguments],
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": path, **environment},
             stdout=subprocess.PIPE,

@@ -73,8 +73,9 @@ def test_an_address_where_nothing_answers(toy: Toy, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_strangers_stages_folder_and_a_function_of_ones_own(toy: Toy, ray_cluster: Any, tmp_path: Path) -> None:
-    (tmp_path / "stages").mkdir()
-    (tmp_path / "stages" / "__init__.py").write_text("raise RuntimeError('a stranger was imported')\n")
+    for name in ("stages", "corpusflow"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('a stranger was imported')\n")
     (tmp_path / "mine.py").write_text(
         "import corpusflow\n"
         "@corpusflow.document_score(adds={'my.letters': 'int32'})\n"
