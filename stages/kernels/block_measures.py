@@ -218,4 +218,4 @@ def measure(text, blocks, n, title_start, title_end, hashes, title, measures):
         title[i] = 0
     _measure(text, title_start, title_end, hashes, title, True, measures[n])
     for k in range(n):
-        _measure(text, blocks[k, START], blocks[k, END], hashes, title, False, measures[k])
+        _measure(text, np.int64(blocks[k, START]), np.int64(blocks[k, END]), hashes, title, False, measures[k])
