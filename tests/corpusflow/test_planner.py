@@ -281,7 +281,7 @@ def moved(a: int, b: int) -> list[Entry]:
         (PIPELINE, {"limit": 3}, BEHIND),
         (PIPELINE, {"sample": 0.5}, BEHIND),
     ],
-    ids=lambda v: None if isinstance(v, list) else str(v),
+    ids=lambda v: "-".join(sorted(v)) if isinstance(v, set) else None if isinstance(v, list) else str(v),
 )
 def test_the_law_of_dependencies(
     toy: Toy, stages: Sequence[Entry], options: Mapping[str, Any], changes: set[str]
