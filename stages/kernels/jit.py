@@ -69,6 +69,19 @@ def _compiled(function: F, **options: Any) -> F:
     return compiled
 
 
+def _for_kernels(function: F, **options: Any) -> F:
+    """Compiled without the wrapper for Python; a call from Python is an error, not a jump to address 0."""
+    compiled: Any = _compiled(function, no_cpython_wrapper=True, **options)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise TypeError(f"{function.__name__} is for kernels to call; from Python, call its py_func")
+
+    compiled._compile_for_args = refuse
+    compiled.add_overload = lambda result: compiled.overloads.__setitem__(tuple(result.signature.args), result)
+    made: F = compiled
+    return made
+
+
 def kernel(function: F) -> F:
     """Compile at the first call with given types; kept on disk; runs without the GIL; must not allocate."""
     return _compiled(function)
@@ -77,9 +90,9 @@ def kernel(function: F) -> F:
 def inner(function: F) -> F:
     """As `kernel`, for what only kernels call. Without the wrapper for Python, which unpacks named tuples of arrays at length,
     it compiles in two thirds of the time."""
-    return _compiled(function, no_cpython_wrapper=True)
+    return _for_kernels(function)
 
 
 def inlined(function: F) -> F:
     """As `inner`, for the few lines that an inner loop calls once per character."""
-    return _compiled(function, no_cpython_wrapper=True, forceinline=True)
+    return _for_kernels(function, forceinline=True)
