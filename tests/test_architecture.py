@@ -75,3 +75,12 @@ def test_public_names_exist() -> None:
 
 def test_tests_are_no_package() -> None:
     assert not list((ROOT / "tests").rglob("__init__.py")), "--import-mode=importlib needs none"
+
+
+def test_the_design_names_every_module() -> None:
+    text = (ROOT / "corpusflow" / "DESIGN.md").read_text(encoding="utf-8")
+    for path in (ROOT / "corpusflow").iterdir():
+        name = f"{path.name}/" if path.is_dir() else path.stem
+        if path.suffix == ".py" or path.is_dir():
+            if not name.startswith("__"):
+                assert f"`{name}`" in text, f"DESIGN.md does not say what {name} is for"
