@@ -112,7 +112,7 @@ REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     },
     "tokenize.sentencepiece": lambda folder: {"model": MODEL},
     "tokenize.huggingface": lambda folder: {"model": tokenizer_json(folder)},
-    "tokenize.tiktoken": lambda folder: {"model": tiktoken_ranks(folder)},
+    "tokenize.tiktoken": lambda folder: {"model": tiktoken_ranks(folder), "special": {"<|endoftext|>": 256}},
     "stats.quantile": lambda folder: {"column": "quality.words", "by": "language.code"},
     "dedup.decontaminate": lambda folder: {"benchmarks": benchmark_items(folder)},
 }
