@@ -19,6 +19,13 @@ settings.load_profile("corpusflow")
 sys.path.insert(0, str(Path(__file__).with_name("helpers")))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Benchmarks run alone: neighbours on the same caches and memory would be measured with them."""
+    if "bench" in config.option.markexpr.split() and "not bench" not in config.option.markexpr:
+        config.option.numprocesses = 0
+
+
 @pytest.fixture(scope="session")
 def quick_root() -> Iterator[Path]:
     """A session's folder in memory where the machine has one: tiny runs spend their time in fsync otherwise."""
