@@ -20,8 +20,8 @@ from corpusflow.checkpoint import read_part
 from corpusflow.commit import Record
 from corpusflow.config import Config, build_config, load_config
 from corpusflow.errors import ConfigError, StageError, did_you_mean
+from corpusflow.pinned import at_home
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
-from corpusflow.planner import at_home
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader, signal_providers, source_columns
 from corpusflow.rundir import RunDir
 from corpusflow.runner import Progress, Runner, RunResult, collect, committed_records

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -20,11 +20,11 @@ from corpusflow.build import build_stage, content_sha256, find_model, model_fiel
 from corpusflow.config import Config, StageConfig
 from corpusflow.errors import ConfigError
 from corpusflow.fingerprint import fingerprint
-from corpusflow.inputs import FileSource
+from corpusflow.pinned import pinned_path
 from corpusflow.plan import SOURCE_BASE, Kind, Node, Plan, Shard, Step, parse_type, type_string
+from corpusflow.plan_notes import notes_on
 from corpusflow.schema import BYTES_COLUMNS, DOCUMENT_COLUMNS, OPTIONAL, is_signal
 from corpusflow.stage import Composite, Exchange, Filter, Score, Sink, Source, Stage, Transform, parameters
-from corpusflow.storage import storage_for
 
 
 @dataclass
@@ -251,7 +251,7 @@ class Planner:
             sample=self.config.run.sample,
             models=self.models,
             code=self.code,
-            notes=_notes(nodes),
+            notes=notes_on(nodes),
         )
 
     def source_op(self, i: int) -> str:
@@ -368,33 +368,6 @@ def _is_gate(item: _Item) -> bool:
 def _reference(name: str) -> str:
     """What workers find the class by: a user's file gets its full path, since their working directory is another."""
     return os.path.abspath(name) if ".py:" in name else name
-
-
-def pinned_path(run_dir: str, sha256: str, path: str) -> str:
-    """Where the run folder keeps its copy of a model."""
-    return f"{run_dir}/models/{sha256[:12]}-{os.path.basename(path.rstrip('/'))}"
-
-
-def pinned_code_path(run_dir: str, sha256: str, path: str) -> str:
-    """Where the run folder keeps its copy of a user's stage file."""
-    return f"{run_dir}/code/{sha256[:12]}/{os.path.basename(path)}"
-
-
-def at_home(plan: Plan, run_dir: str) -> Plan:
-    """The plan as its folder has it, wherever that was moved: user code and models are read from the folder's own copies."""
-    copies = {path: pinned_code_path(run_dir, sha, path) for path, sha in plan.code.items()}
-    models = f"{plan.run_dir}/models/"
-
-    def at(node: Node) -> Node:
-        path, _, attribute = node.reference.rpartition(":")
-        reference = f"{copies[path]}:{attribute}" if path in copies else node.reference
-        params = {
-            k: f"{run_dir}/models/{v.removeprefix(models)}" if isinstance(v, str) and v.startswith(models) else v
-            for k, v in node.params.items()
-        }
-        return replace(node, reference=reference, params=params)
-
-    return replace(plan, run_dir=run_dir, nodes=tuple(at(n) for n in plan.nodes))
 
 
 def _reads_text(item: _Item, available: Mapping[str, _Item]) -> bool:
@@ -527,126 +500,3 @@ def _libraries(part: Stage | None) -> dict[str, str]:
         except PackageNotFoundError:
             out[name] = "absent"
     return out
-
-
-def _notes(nodes: list[Node]) -> tuple[str, ...]:
-    """What a reader of the plan should be told."""
-    notes = []
-    wides = [n for n in nodes if n.kind == "wide"]
-    if len(wides) > 1:
-        names = ", ".join(n.stage for n in wides)
-        notes.append(
-            f"text is written {len(wides)} times (after {names}); a Transform behind a barrier costs a copy of the corpus"
-        )
-    notes += _costly_thresholds(nodes)
-    for node in nodes:
-        if (
-            node.kind == "score"
-            and node.inserted
-            and any(n.stage == node.stage and not n.inserted and n.kind == "score" for n in nodes)
-        ):
-            notes.append(f"{node.stage} is measured again before {node.where}, because the text changed since")
-    return tuple(dict.fromkeys(notes))
-
-
-def _costly_thresholds(nodes: list[Node]) -> list[str]:
-    """Soft filters whose thresholds cost a reading of the source, because a Transform behind them rewrites what they kept and
-    the text before it is not stored."""
-    notes = []
-    for transform in nodes:
-        if transform.kind != "transform":
-            continue
-        earlier = [n for n in nodes[: transform.index] if n.kind == "transform"]
-        start = earlier[-1].index if earlier else -1
-        stored = any(n.kind == "wide" for n in nodes[max(start, 0) : transform.index])
-        soft = [n.stage for n in nodes[start + 1 : transform.index] if n.kind == "filter" and not n.gate]
-        soft = [s for s in soft if not any(n.stage == s and n.kind == "transform" for n in nodes)]
-        if soft and earlier and not stored:
-            notes.append(
-                f"{transform.stage} rewrites the text behind {', '.join(dict.fromkeys(soft))}: another threshold there reads the "
-                f"input again, unless {earlier[-1].stage} has keep: true"
-            )
-    return notes
-
-
-def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tuple[Shard, ...]:
-    """List the input. Pieces that were listed before keep their number and epoch; new ones come after them.
-
-    Raises:
-        ConfigError: an input does not exist or matches nothing.
-    """
-    run = planner.config.run
-    known = {s.key: s for s in previous}
-    number = 1 + max((s.number for s in previous), default=-1)
-    listed: list[tuple[int, tuple[Any, ...]]] = []
-    for i, item in enumerate(planner.sources):
-        source = item.part
-        if not isinstance(source, Source):
-            continue
-        try:
-            listed += [
-                (i, tuple((f.path, f.relative_path, f.size, f.etag, f.start, f.end) for f in split.files))
-                for split in source.splits()
-            ]
-        except ConfigError as e:
-            raise ConfigError(f"{item.where}: {e.message}", hint=e.hint) from e
-    _refuse_equal_ids(planner, listed)
-    limits = _limits(run.limit, len(listed))
-    shards = []
-    for (i, files), limit in zip(listed, limits, strict=True):
-        if limit == 0:
-            continue
-        seed = planner.config.seed if run.sample is not None else 0
-        key = fingerprint(planner.source_op(i), [f[1:] for f in files], limit, run.sample, seed)
-        before = known.get(key)
-        files = tuple((os.path.abspath(f[0]), *f[1:]) for f in files)
-        if before is not None:
-            shards.append(replace(before, files=files))
-            continue
-        shards.append(Shard(number, epoch, i, files, limit, key))
-        number += 1
-    return tuple(sorted(shards, key=lambda s: s.number))
-
-
-def _refuse_equal_ids(planner: Planner, listed: list[tuple[int, tuple[Any, ...]]]) -> None:
-    """Two inputs of one name must not hold files of one relative path: their documents would have the same ids.
-
-    Raises:
-        ConfigError: they do.
-    """
-    owner: dict[tuple[str, str], tuple[int, str]] = {}
-    for i, files in listed:
-        source = planner.sources[i].part
-        if not isinstance(source, FileSource):
-            continue
-        for path, relative, *_ in files:
-            first, other = owner.setdefault((source.source_name, relative), (i, path))
-            if first != i:
-                raise ConfigError(
-                    f"{planner.sources[i].where}: {path} and {other} would both be called {source.source_name}/{relative} "
-                    "in document ids",
-                    hint="give one of the two inputs a name of its own (name: …)",
-                )
-
-
-def _limits(limit: int | None, shards: int) -> list[int | None]:
-    """`limit` records spread evenly: the first shards read one more."""
-    if limit is None:
-        return [None] * shards
-    return [limit // shards + (i < limit % shards) for i in range(shards)] if shards else []
-
-
-def changed_inputs(shards: tuple[Shard, ...]) -> list[str]:
-    """Input files that are not what they were when listed: gone, or with another size or time."""
-    seen: dict[str, str | None] = {}
-    changed = []
-    for shard in shards:
-        for path, _, _, etag, _, _ in shard.files:
-            if path not in seen:
-                try:
-                    seen[path] = storage_for(path).stat(path).etag
-                except (FileNotFoundError, NotADirectoryError):
-                    seen[path] = None
-                if seen[path] != etag:
-                    changed.append(path)
-    return changed

@@ -22,8 +22,10 @@ from corpusflow.build import content_sha256
 from corpusflow.config import Config
 from corpusflow.errors import ConfigError, CorruptShardError, PlanDriftError
 from corpusflow.fingerprint import fingerprint
+from corpusflow.listing import changed_inputs, make_shards
+from corpusflow.pinned import pinned_code_path, pinned_path
 from corpusflow.plan import Plan, Shard, shard_table, shards_from_table
-from corpusflow.planner import Planner, changed_inputs, make_shards, pinned_code_path, pinned_path
+from corpusflow.planner import Planner
 from corpusflow.storage import storage_for
 
 _MADE_FROM = b"corpusflow.made_from"

@@ -25,8 +25,9 @@ from corpusflow.executors import Executor, make_executor
 from corpusflow.fingerprint import fingerprint
 from corpusflow.inherit import base_of
 from corpusflow.phases import Inputs, phase_dataset, phase_key, phase_records, phases_of
+from corpusflow.pinned import at_home
 from corpusflow.plan import Node, Plan, Shard, Step
-from corpusflow.planner import Planner, at_home
+from corpusflow.planner import Planner
 from corpusflow.preview import plain
 from corpusflow.publish import publish
 from corpusflow.rundir import RunDir

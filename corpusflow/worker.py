@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from corpusflow.errors import CorpusflowError, RetryableError, StageError
 from corpusflow.phases import Inputs, run_phase_task
+from corpusflow.pinned import at_home
 from corpusflow.plan import Node, Plan, shards_from_table
-from corpusflow.planner import at_home
 from corpusflow.storage import storage_for
 from corpusflow.task import TaskResult, run_shard
 

@@ -10,8 +10,9 @@ import pytest
 from toys import ROWS, STAGES, Entry, Toy, short_name
 
 from corpusflow import ConfigError
+from corpusflow.listing import make_shards
 from corpusflow.plan import Plan, shard_table, shards_from_table
-from corpusflow.planner import Planner, make_shards
+from corpusflow.planner import Planner
 
 GATE = ("Keep", {"column": "toy.lang", "op": "in", "value": ["en"], "gate": True, "reason": "toy_language"})
 SOFT = ("Keep", {"column": "toy.size", "op": ">=", "value": 2, "reason": "toy_small"})

@@ -11,8 +11,9 @@ from typing import Any
 
 import corpusflow
 from corpusflow.config import Config, parse_config
+from corpusflow.listing import make_shards
 from corpusflow.plan import Plan
-from corpusflow.planner import Planner, make_shards
+from corpusflow.planner import Planner
 from corpusflow.runner import RunResult
 
 STAGES = Path(__file__).with_name("toy_stages.py")

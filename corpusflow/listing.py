@@ -1,0 +1,101 @@
+"""The input listing as shards: what was listed before keeps its number, what is new comes after it.
+
+Reads the input's folders; writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+from corpusflow.errors import ConfigError
+from corpusflow.fingerprint import fingerprint
+from corpusflow.inputs import FileSource
+from corpusflow.plan import Shard
+from corpusflow.planner import Planner
+from corpusflow.stage import Source
+from corpusflow.storage import storage_for
+
+
+def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tuple[Shard, ...]:
+    """List the input. Pieces that were listed before keep their number and epoch; new ones come after them.
+
+    Raises:
+        ConfigError: an input does not exist or matches nothing.
+    """
+    run = planner.config.run
+    known = {s.key: s for s in previous}
+    number = 1 + max((s.number for s in previous), default=-1)
+    listed: list[tuple[int, tuple[Any, ...]]] = []
+    for i, item in enumerate(planner.sources):
+        source = item.part
+        if not isinstance(source, Source):
+            continue
+        try:
+            listed += [
+                (i, tuple((f.path, f.relative_path, f.size, f.etag, f.start, f.end) for f in split.files))
+                for split in source.splits()
+            ]
+        except ConfigError as e:
+            raise ConfigError(f"{item.where}: {e.message}", hint=e.hint) from e
+    _refuse_equal_ids(planner, listed)
+    limits = _limits(run.limit, len(listed))
+    shards = []
+    for (i, files), limit in zip(listed, limits, strict=True):
+        if limit == 0:
+            continue
+        seed = planner.config.seed if run.sample is not None else 0
+        key = fingerprint(planner.source_op(i), [f[1:] for f in files], limit, run.sample, seed)
+        before = known.get(key)
+        files = tuple((os.path.abspath(f[0]), *f[1:]) for f in files)
+        if before is not None:
+            shards.append(replace(before, files=files))
+            continue
+        shards.append(Shard(number, epoch, i, files, limit, key))
+        number += 1
+    return tuple(sorted(shards, key=lambda s: s.number))
+
+
+def _refuse_equal_ids(planner: Planner, listed: list[tuple[int, tuple[Any, ...]]]) -> None:
+    """Two inputs of one name must not hold files of one relative path: their documents would have the same ids.
+
+    Raises:
+        ConfigError: they do.
+    """
+    owner: dict[tuple[str, str], tuple[int, str]] = {}
+    for i, files in listed:
+        source = planner.sources[i].part
+        if not isinstance(source, FileSource):
+            continue
+        for path, relative, *_ in files:
+            first, other = owner.setdefault((source.source_name, relative), (i, path))
+            if first != i:
+                raise ConfigError(
+                    f"{planner.sources[i].where}: {path} and {other} would both be called {source.source_name}/{relative} "
+                    "in document ids",
+                    hint="give one of the two inputs a name of its own (name: …)",
+                )
+
+
+def _limits(limit: int | None, shards: int) -> list[int | None]:
+    """`limit` records spread evenly: the first shards read one more."""
+    if limit is None:
+        return [None] * shards
+    return [limit // shards + (i < limit % shards) for i in range(shards)] if shards else []
+
+
+def changed_inputs(shards: tuple[Shard, ...]) -> list[str]:
+    """Input files that are not what they were when listed: gone, or with another size or time."""
+    seen: dict[str, str | None] = {}
+    changed = []
+    for shard in shards:
+        for path, _, _, etag, _, _ in shard.files:
+            if path not in seen:
+                try:
+                    seen[path] = storage_for(path).stat(path).etag
+                except (FileNotFoundError, NotADirectoryError):
+                    seen[path] = None
+                if seen[path] != etag:
+                    changed.append(path)
+    return changed

@@ -1,0 +1,47 @@
+"""What a reader of a plan should be told: text written more than once, signals measured twice, thresholds that cost a reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from corpusflow.plan import Node
+
+
+def notes_on(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """What a reader of the plan should be told."""
+    notes = []
+    wides = [n for n in nodes if n.kind == "wide"]
+    if len(wides) > 1:
+        names = ", ".join(n.stage for n in wides)
+        notes.append(
+            f"text is written {len(wides)} times (after {names}); a Transform behind a barrier costs a copy of the corpus"
+        )
+    notes += _costly_thresholds(nodes)
+    for node in nodes:
+        if (
+            node.kind == "score"
+            and node.inserted
+            and any(n.stage == node.stage and not n.inserted and n.kind == "score" for n in nodes)
+        ):
+            notes.append(f"{node.stage} is measured again before {node.where}, because the text changed since")
+    return tuple(dict.fromkeys(notes))
+
+
+def _costly_thresholds(nodes: Sequence[Node]) -> list[str]:
+    """Soft filters whose thresholds cost a reading of the source, because a Transform behind them rewrites what they kept and
+    the text before it is not stored."""
+    notes = []
+    for transform in nodes:
+        if transform.kind != "transform":
+            continue
+        earlier = [n for n in nodes[: transform.index] if n.kind == "transform"]
+        start = earlier[-1].index if earlier else -1
+        stored = any(n.kind == "wide" for n in nodes[max(start, 0) : transform.index])
+        soft = [n.stage for n in nodes[start + 1 : transform.index] if n.kind == "filter" and not n.gate]
+        soft = [s for s in soft if not any(n.stage == s and n.kind == "transform" for n in nodes)]
+        if soft and earlier and not stored:
+            notes.append(
+                f"{transform.stage} rewrites the text behind {', '.join(dict.fromkeys(soft))}: another threshold there reads the "
+                f"input again, unless {earlier[-1].stage} has keep: true"
+            )
+    return notes
