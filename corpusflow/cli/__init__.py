@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, str]] = {
     "inspect": "Look at a stage's documents, drops or quarantine.",
     "explain": "Tell one document's whole story.",
     "what-if": "Try other thresholds on what is measured already.",
+    "trace": "Say which document a token came from, and back.",
     "quarantine": "List or show what could not be processed.",
     "export": "Write any stage out as Parquet or JSONL.",
     "verify": "Re-read every committed file and check it.",
