@@ -2,9 +2,10 @@
 
 Reads the model format of fastText 0.9 (version 12): words, character and word n-grams, product-quantised or dense
 matrices, pruned vocabularies; hierarchical softmax, softmax, one-vs-all and negative sampling. Labels equal the
-library's and probabilities agree to about 1e-6, at four times its speed; only that a word which begins with ``__label__``
-is a word here. Promise: the same bits on every CPU: sums run in a
-fixed order, nothing is contracted or reassociated, and the exponential is the one below, not the C library's.
+library's and probabilities agree to about 1e-6, at eight times its speed; only that a word which begins with ``__label__``
+is a word here. The rows of a word and of its character n-grams are summed first, and the sums of words seen lately are
+remembered. Promise: the same bits on every CPU, whatever is remembered: sums run in a fixed order, nothing is contracted or
+reassociated, and the exponential is our own, not the C library's.
 
 A. Joulin et al., Bag of Tricks for Efficient Text Classification, 2016; FastText.zip, 2016.
 """
@@ -17,7 +18,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from stages.kernels.jit import inlined, inner, kernel
+from stages.kernels.fasttext_math import (
+    MEMO,
+    MEMO_BYTES,
+    exp,
+    find_word,
+    hash_byte,
+    memo_slot,
+    packed,
+    sigmoid,
+    stepped_sigmoid,
+)
+from stages.kernels.jit import inlined, kernel
 
 MAGIC: Final = 793712314
 HS, NS, SOFTMAX, OVA = 1, 2, 3, 4  # fastText's loss_name
@@ -59,18 +71,20 @@ class FastText:
     def probabilities(self, data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """float32 (n, labels): probability of every label for n single-line texts (uint8 bytes, int64 offsets (n + 1,))."""
         out = np.empty((len(offsets) - 1, len(self.labels)), np.float32)
-        data, offsets = _read_only(data), _read_only(offsets)
+        data, offsets = read_only(data), read_only(offsets)
         longest = int(np.diff(offsets).max(initial=0))
         hashes = np.empty(longest // 2 + 3 if self.shape[4] > 1 else 1, np.int32)
+        dim = self.rows.shape[1]
         classify(
             data, offsets, self.shape, self.rows, self.buckets, self.table, self.words, self.word_offsets,
             self.output, self.left, self.right, self.loss, self.eos,
-            hashes, np.empty(self.rows.shape[1], np.float32), np.empty(2 * len(self.labels)), out,
+            hashes, np.empty(dim, np.float32), np.empty(dim, np.float32), np.zeros((MEMO, 4), np.int64),
+            np.empty((MEMO, dim), np.float32), np.empty(2 * len(self.labels)), out,
         )  # fmt: skip
         return out
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array: np.ndarray) -> np.ndarray:
     """A view that cannot be written to: numba compiles a kernel again for arrays that can."""
     view = array.view()
     view.flags.writeable = False
@@ -138,14 +152,14 @@ def load(buffer: bytes) -> FastText:
     return FastText(
         labels=tuple(w.decode().removeprefix(_LABEL_PREFIX) for w, _, kind in entries if kind == 1),
         shape=np.array([nwords, bucket, minn, maxn, word_ngrams], np.int64),
-        rows=_read_only(rows),
-        buckets=_read_only(buckets),
-        table=_read_only(table),
-        words=_read_only(joined),
-        word_offsets=_read_only(word_offsets),
-        output=_read_only(output),
-        left=_read_only(left),
-        right=_read_only(right),
+        rows=read_only(rows),
+        buckets=read_only(buckets),
+        table=read_only(table),
+        words=read_only(joined),
+        word_offsets=read_only(word_offsets),
+        output=read_only(output),
+        left=read_only(left),
+        right=read_only(right),
         loss=loss,
         eos=words.index(eos) if eos in words else -1,
     )
@@ -217,74 +231,17 @@ def _huffman(counts: list[int]) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(children[:, 0]), np.ascontiguousarray(children[:, 1])
 
 
-@inlined
-def _step(h: Any, byte: Any) -> Any:
-    """One byte of FNV-1a as fastText has it: bytes are sign-extended before they are mixed in."""
-    return ((h ^ np.uint32(np.int8(byte))) * np.uint32(16777619)) & np.uint32(0xFFFFFFFF)
-
-
 @kernel
 def _fill(words: Any, offsets: Any, table: Any) -> Any:
     mask = np.int64(table.shape[0] - 1)
     for w in range(offsets.shape[0] - 1):
         h = np.uint32(2166136261)
         for i in range(offsets[w], offsets[w + 1]):
-            h = _step(h, words[i])
+            h = hash_byte(h, words[i])
         slot = np.int64(h) & mask
         while table[slot] >= 0:
             slot = (slot + 1) & mask
         table[slot] = w
-
-
-_TAYLOR: Final = 1.0 / np.arange(12, 0, -1)
-
-
-@inlined
-def _exp(x: Any) -> Any:
-    """e^x in plain multiplications and additions (Cody-Waite reduction, Taylor to degree 12), relative error < 1e-14."""
-    if x < -700.0:
-        return 0.0
-    k = np.int64(np.floor(x * 1.4426950408889634 + 0.5))
-    r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10
-    p = 1.0
-    for i in range(_TAYLOR.shape[0]):
-        p = 1.0 + p * r * _TAYLOR[i]
-    return p * np.int64((k + 1023) << 52).view(np.float64)
-
-
-@inlined
-def _sigmoid(x: Any) -> Any:
-    return 1.0 / (1.0 + _exp(-x)) if x > -30.0 else _exp(x)
-
-
-@inlined
-def _stepped_sigmoid(x: Any) -> Any:
-    """What fastText computes for one-vs-all and negative sampling: a table of 512 steps between -8 and 8."""
-    if x < -8.0:
-        return 0.0
-    if x > 8.0:
-        return 1.0
-    return _sigmoid(np.floor((x + 8.0) * 512.0 / 16.0) * 16.0 / 512.0 - 8.0)
-
-
-@inlined
-def _find(data: Any, start: Any, end: Any, h: Any, table: Any, words: Any, word_offsets: Any) -> Any:
-    """Number of the word data[start:end], -1 where the model does not know it."""
-    mask = np.int64(table.shape[0] - 1)
-    slot = np.int64(h) & mask
-    while table[slot] >= 0:
-        w = table[slot]
-        a = word_offsets[w]
-        if word_offsets[w + 1] - a == end - start:
-            same = True
-            for j in range(end - start):
-                if words[a + j] != data[start + j]:
-                    same = False
-                    break
-            if same:
-                return w
-        slot = (slot + 1) & mask
-    return -1
 
 
 @inlined
@@ -355,10 +312,10 @@ def _characters(data: Any, start: Any, end: Any, shape: Any, rows: Any, buckets:
         j = i
         n = 1
         while j < size and n <= maxn:
-            h = _step(h, _byte(data, start, end, j))
+            h = hash_byte(h, _byte(data, start, end, j))
             j += 1
             while j < size and (_byte(data, start, end, j) & 0xC0) == 0x80:
-                h = _step(h, data[start + j - 1])
+                h = hash_byte(h, data[start + j - 1])
                 j += 1
             if n >= minn and not (n == 1 and (i == 0 or j == size)):
                 count += _add(hidden, rows, buckets, nwords, np.int64(h % bucket))
@@ -381,7 +338,7 @@ def _output(hidden: Any, output: Any, left: Any, right: Any, loss: Any, scores: 
     if loss == HS:
         scores[2 * labels - 2] = 1.0
         for node in range(2 * labels - 2, labels - 1, -1):
-            f = _sigmoid(_dot(hidden, output, node - labels))
+            f = sigmoid(_dot(hidden, output, node - labels))
             # 1e-5 is what fastText adds before it takes the logarithm.
             scores[left[node - labels]] = scores[node] * (1.0 - f + 1e-5)
             scores[right[node - labels]] = scores[node] * (f + 1e-5)
@@ -394,46 +351,36 @@ def _output(hidden: Any, output: Any, left: Any, right: Any, loss: Any, scores: 
             best = max(best, scores[k])
         total = 0.0
         for k in range(labels):
-            scores[k] = _exp(scores[k] - best)
+            scores[k] = exp(scores[k] - best)
             total += scores[k]
         for k in range(labels):
             out[k] = scores[k] / total
     else:
         for k in range(labels):
-            out[k] = _stepped_sigmoid(_dot(hidden, output, k))
+            out[k] = stepped_sigmoid(_dot(hidden, output, k))
 
 
 @kernel
 def classify(
-    data: Any,
-    offsets: Any,
-    shape: Any,
-    rows: Any,
-    buckets: Any,
-    table: Any,
-    words: Any,
-    word_offsets: Any,
-    output: Any,
-    left: Any,
-    right: Any,
-    loss: Any,
-    eos: Any,
-    hashes: Any,
-    hidden: Any,
-    scores: Any,
+    data: Any, offsets: Any, shape: Any, rows: Any, buckets: Any, table: Any, words: Any, word_offsets: Any, output: Any,
+    left: Any, right: Any, loss: Any, eos: Any, hashes: Any, hidden: Any, own: Any, known: Any, sums: Any, scores: Any,
     out: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """Probability of every label for n lines; see `FastText.probabilities`.
 
-    Words are what lies between spaces; tabs and line ends must not occur. hashes, hidden and scores are scratch: int32 (words
-    of the longest line + 1), float32 (dim,), float64 (2 * labels,).
+    Words are what lies between spaces; tabs and line ends must not occur.
+
+    Args:
+        hashes, hidden, own, scores: scratch: int32 (words of the longest line + 1), float32 (dim,) twice, float64 (2 * labels,).
+        known: int64 (MEMO, 4), zeros: the bytes and size of a word that is remembered, and how many rows it has.
+        sums: float32 (MEMO, dim): the sum of these.
     """
     nwords = shape[0]
     bucket = np.uint64(shape[1])
     for d in range(offsets.shape[0] - 1):
         for t in range(hidden.shape[0]):
             hidden[t] = 0
-        count = 0
+        count: Any = np.int64(0)
         number = 0
         i = offsets[d]
         end = offsets[d + 1]
@@ -444,24 +391,44 @@ def classify(
             start = i
             h = np.uint32(2166136261)
             while i < end and data[i] != 32:
-                h = _step(h, data[i])
+                h = hash_byte(h, data[i])
                 i += 1
-            word = _find(data, start, i, h, table, words, word_offsets)
-            if word >= 0:
-                count += 1
-                _add_row(hidden, rows, word)
-            if shape[3] > 0:
-                count += _characters(data, start, i, shape, rows, buckets, hidden)
             if shape[4] > 1:
                 hashes[number] = np.int32(h)
                 number += 1
+            first, second, third = packed(data, start, i)
+            slot = memo_slot(h)
+            short = i - start <= MEMO_BYTES
+            if short and known[slot, 0] == first and known[slot, 1] == second and known[slot, 2] == third:
+                _add_row(hidden, sums, slot)
+                count += known[slot, 3]
+                continue
+            of_word: Any = np.int64(0)
+            for t in range(own.shape[0]):
+                own[t] = 0
+            word = find_word(data, start, i, h, table, words, word_offsets)
+            if word >= 0:
+                of_word += 1
+                _add_row(own, rows, word)
+            if shape[3] > 0:
+                of_word += _characters(data, start, i, shape, rows, buckets, own)
+            count += of_word
+            for t in range(own.shape[0]):
+                hidden[t] += own[t]
+            if short:
+                known[slot, 0] = first
+                known[slot, 1] = second
+                known[slot, 2] = third
+                known[slot, 3] = of_word
+                for t in range(own.shape[0]):
+                    sums[slot, t] = own[t]
         if eos >= 0:
             count += 1
             _add_row(hidden, rows, eos)
         if shape[4] > 1:
             h = np.uint32(2166136261)
             for byte in (60, 47, 115, 62):
-                h = _step(h, np.uint8(byte))
+                h = hash_byte(h, np.uint8(byte))
             hashes[number] = np.int32(h)
             number += 1
             for a in range(number):
@@ -476,32 +443,3 @@ def classify(
         for t in range(hidden.shape[0]):
             hidden[t] = hidden[t] * np.float32(1.0 / count)
         _output(hidden, output, left, right, loss, scores, out[d])
-
-
-@inner
-def best_two(probabilities: Any, permitted: Any, group: Any, labels: Any, scores: Any) -> Any:
-    """The two likeliest labels of n rows among those permitted for the row's group, probabilities taken given that.
-
-    Args:
-        probabilities: float32 (n, k).
-        permitted, group: bool (groups, k); int64 (n,).
-        labels, scores: int64 (n, 2), -1 where there is none; float32 (n, 2), 0 there.
-    """
-    for row in range(probabilities.shape[0]):
-        total = 0.0
-        first = -1
-        second = -1
-        for k in range(probabilities.shape[1]):
-            p = probabilities[row, k]
-            if not permitted[group[row], k] or p <= 0:
-                continue
-            total += p
-            if first < 0 or p > probabilities[row, first]:
-                second = first
-                first = k
-            elif second < 0 or p > probabilities[row, second]:
-                second = k
-        labels[row, 0] = first
-        labels[row, 1] = second
-        scores[row, 0] = probabilities[row, first] / total if first >= 0 else 0.0
-        scores[row, 1] = probabilities[row, second] / total if second >= 0 else 0.0

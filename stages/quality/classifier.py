@@ -39,7 +39,7 @@ class _Model:
 class ClassifierScore(_Model, Score):
     """The calibrated chance that a document is good."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text",)
 
     def outputs(self) -> Mapping[str, pa.DataType]:

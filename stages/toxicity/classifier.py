@@ -23,6 +23,7 @@ import pyarrow as pa
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, Transform, param, storage_for
 from stages.kernels.buffers import number_column, text_buffers
 from stages.kernels.fasttext import FastText, load
+from stages.kernels.fasttext_linear import Linear, linear
 from stages.kernels.plain_words import plain_lines, plain_table
 from stages.kernels.segments import find_segments
 
@@ -55,8 +56,9 @@ class _Model:
         if not storage_for(path).exists(path):
             path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", name)
         try:
-            self.model: FastText = load(storage_for(path).get(path))
-            self.column = self.model.labels.index(_LABEL)
+            model = load(storage_for(path).get(path))
+            self.column = model.labels.index(_LABEL)
+            self.model: Linear | FastText = linear(model, _LABEL) or model
         except ValueError as e:
             raise ConfigError(f"toxicity model {name}: {e}", hint="a fastText classifier with __label__toxic") from e
 
@@ -74,7 +76,9 @@ class _Model:
         lines = np.empty(2 * int((ends - starts).sum()) + 16, np.uint8)
         line_offsets = np.empty(count + 1, np.int64)
         plain_lines(data, starts, ends, plain_table(), lines, line_offsets)
-        scores = self.model.probabilities(lines, line_offsets)[:, self.column]
+        scores = self.model.probabilities(lines, line_offsets)
+        if isinstance(self.model, FastText):
+            scores = scores[:, self.column]
         return _Paragraphs(rows, starts, ends, np.where(np.diff(line_offsets) > 0, scores, np.float32(0)))
 
 
@@ -85,7 +89,7 @@ class ClassifierScore(Score):
     model: str = param("corpusflow.ftz", model="models", doc=DOC_MODEL)
     paragraph_score: float = param(0.8, doc=_DOC_PARAGRAPH)
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         "toxicity.score": pa.float32(),
@@ -130,7 +134,7 @@ class DropParagraphs(Transform):
     model: str = param("corpusflow.ftz", model="models", doc=DOC_MODEL)
     paragraph_score: float = param(0.8, doc=_DOC_PARAGRAPH)
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[Mapping[str, pa.DataType]] = {"text": pa.large_string(), "toxicity.cut_paragraphs": pa.int32()}
 

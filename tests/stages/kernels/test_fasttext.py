@@ -11,7 +11,8 @@ import pytest
 from numba import njit
 
 from stages.kernels.buffers import text_buffers
-from stages.kernels.fasttext import FastText, _exp, load
+from stages.kernels.fasttext import FastText, load
+from stages.kernels.fasttext_math import exp
 
 fasttext = pytest.importorskip("fasttext")
 
@@ -88,7 +89,7 @@ def test_a_text_does_not_depend_on_its_neighbours(corpus: str, tmp_path: Path) -
 
 
 def test_exponential() -> None:
-    compiled = njit(lambda x: _exp(x))
+    compiled = njit(lambda x: exp(x))
     for x in np.linspace(-80, 80, 4001):
         assert compiled(x) == pytest.approx(np.exp(x), rel=1e-13)
     assert compiled(-1000.0) == 0.0
