@@ -98,7 +98,7 @@ def export_of(folder: Path, files: list[list[int]], sequence: int | None) -> Tok
         pq.write_table(pa.table(index), folder / f"{i}.documents.parquet")
         parts = {"npy": {"name": f"{i}.npy"}, "documents.parquet": {"name": f"{i}.documents.parquet"}}
         listed.append({"split": "train", "tokens": sum(lengths), "parts": parts})
-    manifest = {"format": "npy", "tokenizer": {}, "sequence": sequence, "files": listed}
+    manifest: dict[str, Any] = {"format": "npy", "tokenizer": {}, "sequence": sequence, "files": listed}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return TokenExport(str(folder))
 
