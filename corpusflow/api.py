@@ -17,12 +17,12 @@ import pyarrow.dataset as ds
 
 from corpusflow.accounting import StageCount, account
 from corpusflow.checkpoint import read_part
-from corpusflow.commit import Record
 from corpusflow.config import Config, build_config, load_config
 from corpusflow.errors import ConfigError, StageError, did_you_mean
 from corpusflow.pinned import at_home
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader, signal_providers, source_columns
+from corpusflow.record import Record
 from corpusflow.rundir import RunDir
 from corpusflow.runner import Progress, Runner, RunResult, collect, committed_records
 from corpusflow.schema import DOCUMENT_COLUMNS, ID, QUARANTINE, ROW, SKIPPED, is_signal

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from corpusflow.commit import Attempt, Dataset, PartFile, Record, run_of
+from corpusflow.commit import Attempt, Dataset, run_of
 from corpusflow.errors import CorruptShardError
+from corpusflow.record import PartFile, Record
 from corpusflow.schema import ROW
 from corpusflow.storage import Upload
 

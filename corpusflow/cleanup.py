@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corpusflow.api import Run
-from corpusflow.commit import Record
 from corpusflow.datasets import PlanDataset, datasets_of
 from corpusflow.plan import Plan
+from corpusflow.record import Record
 from corpusflow.storage import FileInfo, Storage
 from corpusflow.verify import pinned_copies
 

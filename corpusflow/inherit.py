@@ -21,10 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow.checkpoint import NarrowView, PartWriter, iterate_part, read_part
-from corpusflow.commit import Dataset, Record
+from corpusflow.commit import Dataset
 from corpusflow.fingerprint import fingerprint
 from corpusflow.plan import SOURCE_BASE, Node, Plan
 from corpusflow.reader import ROWS, ShardReader
+from corpusflow.record import Record
 from corpusflow.schema import ROW, is_signal
 from corpusflow.storage import storage_for
 

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from corpusflow.checkpoint import PartWriter, read_part
-from corpusflow.commit import Attempt, Dataset, PartFile, Record
+from corpusflow.commit import Attempt, Dataset
 from corpusflow.errors import StageError
 from corpusflow.fingerprint import fingerprint
 from corpusflow.plan import Node, Plan
 from corpusflow.reader import ShardReader, signal_providers
+from corpusflow.record import PartFile, Record
 from corpusflow.schema import is_signal
 from corpusflow.stage import BatchWriter, Exchange, Part, Phase, PhaseInputs, PhaseTask, Sink, Stage
 from corpusflow.task import TaskResult

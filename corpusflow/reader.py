@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow.checkpoint import NarrowView, iterate_part, read_part
-from corpusflow.commit import Dataset, Record
+from corpusflow.commit import Dataset
 from corpusflow.errors import CorpusflowError, StageError
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
+from corpusflow.record import Record
 from corpusflow.rules import Verdict, evaluate
 from corpusflow.schema import (
     DOCUMENT_COLUMNS,

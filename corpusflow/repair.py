@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from corpusflow.build import content_sha256
-from corpusflow.commit import Record, condemn
+from corpusflow.commit import condemn
 from corpusflow.datasets import PlanDataset, datasets_of
 from corpusflow.errors import CorpusflowError, CorruptShardError
 from corpusflow.phases import Inputs, run_phase_task
 from corpusflow.plan import Plan, Step
 from corpusflow.publish import MANIFEST, export_folder, publish
+from corpusflow.record import Record
 from corpusflow.storage import storage_for
 from corpusflow.task import run_shard
 from corpusflow.verify import Problem, Verification, pinned_copies

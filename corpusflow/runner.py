@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from corpusflow.accounting import StageCount, account, add_up
 from corpusflow.card import card
-from corpusflow.commit import Dataset, Record
+from corpusflow.commit import Dataset
 from corpusflow.config import Config
 from corpusflow.errors import ConfigError, RunFailedError, StageError
 from corpusflow.executors import Executor, make_executor
@@ -30,6 +30,7 @@ from corpusflow.plan import Node, Plan, Shard, Step
 from corpusflow.planner import Planner
 from corpusflow.preview import plain
 from corpusflow.publish import publish
+from corpusflow.record import Record
 from corpusflow.rundir import RunDir
 from corpusflow.stage import Phase
 from corpusflow.warm import warm

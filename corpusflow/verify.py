@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from corpusflow.accounting import account
 from corpusflow.api import Run
 from corpusflow.build import content_sha256
-from corpusflow.commit import Dataset, PartFile, Record, content_digest, file_digest
+from corpusflow.commit import Dataset, file_digest
 from corpusflow.datasets import PlanDataset, datasets_of
 from corpusflow.errors import CorpusflowError, CorruptShardError
 from corpusflow.listing import changed_inputs
@@ -26,6 +26,7 @@ from corpusflow.phases import Inputs, phase_dataset, phases_of
 from corpusflow.pinned import pinned_code_path, pinned_path
 from corpusflow.plan import Node, Plan, Shard
 from corpusflow.publish import MANIFEST, export_folder, manifest_bytes
+from corpusflow.record import PartFile, Record, content_digest
 from corpusflow.stage import Check, Sink
 from corpusflow.storage import storage_for
 

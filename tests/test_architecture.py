@@ -81,6 +81,5 @@ def test_the_design_names_every_module() -> None:
     text = (ROOT / "corpusflow" / "DESIGN.md").read_text(encoding="utf-8")
     for path in (ROOT / "corpusflow").iterdir():
         name = f"{path.name}/" if path.is_dir() else path.stem
-        if path.suffix == ".py" or path.is_dir():
-            if not name.startswith("__"):
-                assert f"`{name}`" in text, f"DESIGN.md does not say what {name} is for"
+        if (path.suffix == ".py" or path.is_dir()) and not name.startswith("__"):
+            assert f"`{name}`" in text, f"DESIGN.md does not say what {name} is for"

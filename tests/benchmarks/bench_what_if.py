@@ -22,8 +22,9 @@ from small_runs import CONFIG, write_config
 import corpusflow
 from corpusflow.api import Run
 from corpusflow.checkpoint import PartWriter, read_part
-from corpusflow.commit import Dataset, Record
+from corpusflow.commit import Dataset
 from corpusflow.plan import Node, Plan, Shard
+from corpusflow.record import Record
 from corpusflow.whatif import WhatIf, what_if
 
 pytestmark = pytest.mark.bench

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from corpusflow import CorruptShardError
 from corpusflow.checkpoint import NarrowView, PartWriter, iterate_part, open_parquet, read_part
-from corpusflow.commit import Dataset, PartFile, Record
+from corpusflow.commit import Dataset
+from corpusflow.record import PartFile, Record
 
 SCHEMA = pa.schema(
     [

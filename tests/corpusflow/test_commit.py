@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusflow import CorruptShardError, PlanDriftError
-from corpusflow.commit import Attempt, Dataset, PartFile, Record, content_digest, file_digest, run_of
+from corpusflow.commit import Attempt, Dataset, file_digest, run_of
+from corpusflow.record import PartFile, Record, content_digest
 from corpusflow.storage import LocalStorage
 
 KEY = "0123456789abcdef0123456789abcdef"

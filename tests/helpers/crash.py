@@ -21,8 +21,9 @@ from typing import Any
 from toys import Entry, Toy
 
 from corpusflow import CorpusflowError, faults
-from corpusflow.commit import Dataset, Record
+from corpusflow.commit import Dataset
 from corpusflow.config import Config
+from corpusflow.record import Record
 
 _SERVER = get_context("forkserver")
 

@@ -78,7 +78,8 @@ def rename_for_link() -> None:
 
 def trust_the_listing() -> None:
     """A shard counts as done when its folder holds files, as elsewhere."""
-    from corpusflow.commit import Dataset, PartFile, Record
+    from corpusflow.commit import Dataset
+    from corpusflow.record import PartFile, Record
 
     real = Dataset.record
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import corpusflow
-from corpusflow.commit import Record, condemn
+from corpusflow.commit import condemn
 from corpusflow.datasets import datasets_of
 from corpusflow.phases import run_phase_task
+from corpusflow.record import Record
 from corpusflow.runner import run_digest
 
 
