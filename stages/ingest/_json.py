@@ -13,13 +13,15 @@ from typing import Any, Final
 
 import orjson
 
+from stages.ingest._reasons import Reason
+
 MAX_DEPTH: Final = 500
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class LineError(ValueError):
-    """The line is no JSON object."""
+    """The line is no JSON object; the message is what quarantine says of it."""
 
 
 def parse(line: bytes) -> tuple[dict[str, Any], int]:
@@ -34,19 +36,19 @@ def parse(line: bytes) -> tuple[dict[str, Any], int]:
     except orjson.JSONDecodeError:
         value, replaced = _lenient(line)
     if not isinstance(value, dict):
-        raise LineError(f"{name_of(value)}, not an object")
+        raise LineError(f"{Reason.NOT_AN_OBJECT}: {name_of(value)}")
     return value, replaced
 
 
 def _lenient(line: bytes) -> tuple[Any, int]:
     if _depth(line) > MAX_DEPTH:
-        raise LineError(f"nested deeper than {MAX_DEPTH} levels")
+        raise LineError(f"{Reason.TOO_DEEP}: nested deeper than {MAX_DEPTH} levels")
     text = line.decode("utf-8", "replace").lstrip("\ufeff")
     replaced = text.count("\ufffd") - line.count("\ufffd".encode())
     try:
         value = json.loads(text, strict=False)
     except (ValueError, RecursionError) as e:
-        raise LineError(f"not JSON: {str(e)[:100]}") from e
+        raise LineError(f"{Reason.BROKEN_JSON}: {str(e)[:100]}") from e
     value, surrogates = _without_surrogates(value)
     return value, replaced + surrogates
 

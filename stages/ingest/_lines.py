@@ -1,6 +1,8 @@
 """Lines of a file that may be compressed, as bytes, each with its place; nothing but a line feed ends a line.
 
 `str.splitlines` and text mode would also cut at U+2028, U+0085 and bare carriage returns, which occur inside JSON strings.
+Promises that the lines of a file's ranges are those of the whole file, each once: the line that goes on over the border of
+two ranges, or starts right at it, belongs to the first.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from stages.ingest._members import Piece
+from stages.ingest._reasons import Reason
 
 
 @dataclass(slots=True)
@@ -17,74 +20,88 @@ class Line:
 
     Attributes:
         data: the bytes.
-        offset: where the line starts in the uncompressed file; with `error`, where the damage starts in the file as stored.
-        length: bytes of it.
-        error: why there is no data.
-        stored: `offset` and `length` are of the file as stored.
-        suspect: the compressed member it comes from is damaged somewhere, perhaps here.
+        offset: where it starts in the file; in a compressed one, where the member starts that it starts in.
+        inner: where it starts in the uncompressed member; -1 in a plain file.
+        length: bytes it takes in the file as stored; None where it shares a compressed member with others.
+        error: why there is no data, as `reason: detail`.
+        spoilt: it stands for a damaged member, which may hold good lines at its start.
+        suspect: the member it comes from is damaged somewhere, perhaps here.
     """
 
     data: bytes
     offset: int
-    length: int
+    inner: int = -1
+    length: int | None = None
     error: str | None = None
-    stored: bool = False
+    spoilt: bool = False
     suspect: bool = False
 
+    @property
+    def position(self) -> str:
+        """What makes its id unique in the file."""
+        if self.spoilt:
+            return f"bad{self.offset}"
+        return f"{self.offset}+{self.inner}" if self.inner > 0 else str(self.offset)
 
-def lines(pieces: Iterable[Piece], max_bytes: int) -> Iterator[Line]:
-    """Every line that is not empty; one longer than `max_bytes` is an error and is not held in memory."""
-    start = 0  # offset of the pending line
+
+def lines(pieces: Iterable[Piece], max_bytes: int, middle: bool = False) -> Iterator[Line]:
+    """Every line that is not empty.
+
+    Args:
+        pieces: of a file, or of a range of it.
+        max_bytes: a line longer than this is an error and is not held in memory.
+        middle: the range starts in the middle of the file: what comes before the first line feed is another's.
+    """
     pending: list[bytes] = []
-    held = 0
+    held = 0  # bytes of the line that has begun, whether or not they are kept
+    place = (0, -1)  # where it starts
+    passing = middle
     for piece in pieces:
+        if passing and piece.beyond:
+            return
         # What a decoder gave right before it found damage may be wrong already.
         data = b"" if piece.damaged else piece.data
-        if pending or held:
+        first = 0
+        if data and (passing or held or piece.beyond):
             end = data.find(b"\n")
-            if end < 0 and piece.error is None:
-                held += len(data)
-                if held <= max_bytes:
-                    pending.append(data)
-                else:
-                    pending.clear()
-                continue
-            if end >= 0:
-                pending.append(data[:end])
-                held += end
-                yield from _line(pending, start, held, max_bytes, piece.suspect)
-                start += held + 1
-                data = data[end + 1 :]
-            pending, held = [], 0 if end >= 0 else held
-        parts = data.split(b"\n")
-        for part in parts[:-1]:
-            size = len(part)
-            if size > max_bytes:
-                yield _too_long(start, size, max_bytes)
-            elif part and not part.isspace():
-                yield Line(part, start, size, suspect=piece.suspect)
-            start += size + 1
-        last = parts[-1]
+            first = end + 1 if end >= 0 else len(data)
+            if not passing:
+                part = data[:end] if end >= 0 else data
+                place = place if held else _place(piece, 0)
+                held += len(part)
+                pending = [*pending, part] if held <= max_bytes else []
+                if end >= 0:
+                    yield from _line(b"".join(pending), place, held, max_bytes, piece.suspect)
+                    pending, held = [], 0
+            passing = passing and end < 0
+            if piece.beyond and end >= 0:
+                return
+        if first < len(data):
+            *whole, last = (data[first:] if first else data).split(b"\n")
+            for part in whole:
+                if part:
+                    yield from _line(part, _place(piece, first), len(part), max_bytes, piece.suspect)
+                first += len(part) + 1
+            if last:
+                pending, held, place = [last] if len(last) <= max_bytes else [], len(last), _place(piece, first)
         if piece.error is not None:
+            if piece.beyond:
+                return
             # The line that the damage cuts goes with it.
-            yield Line(b"", piece.offset, piece.end - piece.offset, piece.error, stored=piece.inner >= 0)
-            start += held + len(last)
-            pending, held = [], 0
-            continue
-        if last:
-            pending, held = ([last], len(last)) if len(last) <= max_bytes else ([], len(last))
+            yield Line(b"", piece.offset, length=piece.end - piece.offset, error=piece.error, spoilt=True)
+            pending, held, passing = [], 0, False
     if held:
-        yield from _line(pending, start, held, max_bytes)
+        yield from _line(b"".join(pending), place, held, max_bytes)
 
 
-def _line(parts: list[bytes], start: int, held: int, max_bytes: int, suspect: bool = False) -> Iterator[Line]:
-    if held > max_bytes:
-        yield _too_long(start, held, max_bytes)
-        return
-    data = b"".join(parts)
-    if data and not data.isspace():
-        yield Line(data, start, held, suspect=suspect)
+def _place(piece: Piece, at: int) -> tuple[int, int]:
+    return (piece.offset + at, -1) if piece.inner < 0 else (piece.offset, piece.inner + at)
 
 
-def _too_long(start: int, size: int, max_bytes: int) -> Line:
-    return Line(b"", start, size, f"a line of {size} bytes, over the limit of {max_bytes}")
+def _line(data: bytes, place: tuple[int, int], size: int, max_bytes: int, suspect: bool = False) -> Iterator[Line]:
+    length = size if place[1] < 0 else None
+    if size > max_bytes:
+        error = f"{Reason.TOO_LONG}: a line of {size} bytes, over the limit of {max_bytes}"
+        yield Line(b"", *place, length, error)
+    elif data and not data.isspace():
+        yield Line(data, *place, length, suspect=suspect)

@@ -3,41 +3,48 @@
 Reads a seekable binary stream, yields `Piece`s. Promises that no byte is passed over in silence: a member that is cut off
 or damaged ends in a piece with `error` and the range it spoils, and reading goes on at the next member that opens properly
 (warcio and fastwarc lose all that follows a damaged member, and return a cut one as if it were whole). What a file is
-called does not matter: its first bytes say what it is.
+called does not matter: its first bytes say what it is. A file read in ranges gives the members of the whole, each once.
 """
 
 from __future__ import annotations
 
-import bz2
-import contextlib
-import lzma
-import zlib
+import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any, Final, cast
+from typing import IO, Final, Literal
 
 import zstandard
 from fastwarc.stream_io import Lz4Reader
 
-GZIP: Final = b"\x1f\x8b"
-ZSTD: Final = b"\x28\xb5\x2f\xfd"
+from stages.ingest._decoders import (
+    DAMAGE,
+    PIECE_BYTES,
+    ZSTD,
+    AnyDecoder,
+    Bz2Decoder,
+    GzipDecoder,
+    XzDecoder,
+    ZstdDecoder,
+)
+from stages.ingest._reasons import Reason
+
 LZ4: Final = b"\x04\x22\x4d\x18"
 #: zstd skippable frames are 0x184D2A50 to 0x184D2A5F; a WARC's dictionary is in a first frame of the kind 5D
 #: (https://iipc.github.io/warc-specifications/specifications/warc-zstd/).
 _SKIPPABLE: Final = b"\x2a\x4d\x18"
 _DICTIONARY: Final = 0x5D
-
-CUT_OFF: Final = "cut off: the file ends inside compressed data"
-#: Pieces of a long member have about this many bytes.
-PIECE_BYTES: Final = 1 << 20
-_READ_BYTES: Final = 1 << 20
-#: zlib copies what it did not use of its input, so it is handed little: a record's member has about 4 kB.
-_GZIP_SLICE: Final = 32 << 10
-#: zstd cannot be told to stop after so many bytes and expands up to 32,466 : 1: 64 MB at most come out of one slice.
-_ZSTD_SLICE: Final = 2 << 10
-#: Windows beyond this would not fit into a worker.
-_ZSTD_WINDOW: Final = 512 << 20
 _DICTIONARY_BYTES: Final = 16 << 20
+
+CUT_OFF: Final = f"{Reason.CUT_OFF}: the file ends inside compressed data"
+#: As much of a member as is looked at to tell whether a record starts there: an ARC's first line holds a URL.
+OPENING_BYTES: Final = 9_000
+_READ_BYTES: Final = 1 << 20
+#: A member that holds a compressed file as its payload shows that file's members verbatim, but only in blocks of at most
+#: 65,535 bytes (deflate, RFC 1951 3.2.4) or 128 KiB (zstd, RFC 8878 3.1.1.2), between which stand block headers. So members
+#: that follow each other for longer are the file's own.
+_STORED_BYTES: Final = 128 << 10
+#: Where the first member is longer than this, as stored, the file is not read in ranges: too few would find a start.
+_PROBE_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -52,6 +59,7 @@ class Piece:
         end: offset in the file behind what has been read; with `error`, behind what is spoilt.
         error: why the member's rest is missing.
         suspect: the member is known to be damaged somewhere, perhaps here.
+        beyond: belongs to the next range: what was begun before may be finished from it, nothing begun.
     """
 
     data: bytes
@@ -61,6 +69,7 @@ class Piece:
     end: int
     error: str | None = None
     suspect: bool = False
+    beyond: bool = False
 
     @property
     def damaged(self) -> bool:
@@ -78,7 +87,12 @@ class Window:
 
     def __init__(self, stream: IO[bytes], offset: int = 0) -> None:
         self._stream = stream
+        self._size = stream.seek(0, io.SEEK_END)
         self.seek(offset)
+
+    def size(self) -> int:
+        """Bytes of the whole stream."""
+        return self._size
 
     def seek(self, offset: int) -> None:
         """Go anywhere."""
@@ -109,182 +123,137 @@ class Window:
         self._at += n
 
 
-class GzipDecoder:
-    """One gzip member; its CRC and length are checked by zlib."""
-
-    # feed: (what came out, how many bytes of `data` were used); raises what DAMAGE names
-    # finished: whether the member is complete
-    # replay: after `feed` failed, what comes out of `data` before the damage
-
-    slice_bytes = _GZIP_SLICE
-    magic = GZIP + b"\x08"
-
-    def __init__(self) -> None:
-        self._zlib: Any = zlib.decompressobj(31)
-        self._before: Any = None
-        self._fresh = True
-
-    def feed(self, data: memoryview) -> tuple[bytes, int]:
-        if not self._fresh:
-            self._before = self._zlib.copy()  # 40 kB: what a second look at damaged data starts from
-        out = self._zlib.decompress(data, PIECE_BYTES)
-        self._fresh = False
-        return out, len(data) - len(self._zlib.unconsumed_tail) - len(self._zlib.unused_data)
-
-    def finished(self) -> bool:
-        return bool(self._zlib.eof)
-
-    def replay(self, data: memoryview) -> bytes:
-        again = self._before or zlib.decompressobj(31)
-        return _until_error(again.decompress, data)
+Opens = Callable[[bytes], bool]
+NewDecoder = Callable[[], AnyDecoder]
 
 
-class ZstdDecoder:
-    """One zstd frame."""
+def pieces(stream: IO[bytes], start: int = 0, end: int | None = None, opens: Opens | None = None) -> Iterator[Piece]:
+    """A range of a file: its members from the first that can be entered at or behind `start`.
 
-    slice_bytes = _ZSTD_SLICE
-    magic = ZSTD
-
-    def __init__(self, dictionary: zstandard.ZstdCompressionDict | None = None) -> None:
-        context = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_ZSTD_WINDOW)
-        self._frame = context.decompressobj()
-
-    def feed(self, data: memoryview) -> tuple[bytes, int]:
-        out = self._frame.decompress(data)
-        return out, len(data) - len(self._frame.unused_data)
-
-    def finished(self) -> bool:
-        return bool(self._frame.eof)
-
-    def replay(self, data: memoryview) -> bytes:
-        return b""  # a slice is small, and a zstd frame cannot be copied
-
-
-class Bz2Decoder:
-    """One bzip2 stream."""
-
-    slice_bytes = 64 << 10
-    magic = b"BZh"
-
-    def __init__(self) -> None:
-        self._stream: Any = self._open()
-
-    def _open(self) -> Any:
-        return bz2.BZ2Decompressor()
-
-    def feed(self, data: memoryview) -> tuple[bytes, int]:
-        if not self._stream.needs_input:
-            return self._stream.decompress(b"", PIECE_BYTES), 0
-        out = self._stream.decompress(data, PIECE_BYTES)
-        return out, len(data) - len(self._stream.unused_data)
-
-    def finished(self) -> bool:
-        return bool(self._stream.eof)
-
-    def replay(self, data: memoryview) -> bytes:
-        return b""
-
-
-class XzDecoder(Bz2Decoder):
-    """One xz stream."""
-
-    magic = b"\xfd7zXZ\x00"
-
-    def _open(self) -> Any:
-        return lzma.LZMADecompressor(memlimit=_ZSTD_WINDOW)
-
-
-AnyDecoder = GzipDecoder | ZstdDecoder | Bz2Decoder
-#: What decoders raise on bad data (bz2 an OSError): nothing is read from storage while these are caught.
-_DAMAGE: Final = (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, EOFError)
-
-
-def _until_error(decompress: Callable[[memoryview], bytes], data: memoryview) -> bytes:
-    out = bytearray()
-    with contextlib.suppress(zlib.error):  # the caller counts the damage; this is what could be saved before it
-        for i in range(0, len(data), 64):
-            out += decompress(data[i : i + 64])
-    return bytes(out)
-
-
-def pieces(
-    stream: IO[bytes], start: int = 0, end: int | None = None, opens: Callable[[bytes], bool] | None = None
-) -> Iterator[Piece]:
-    """The members of a file that start in [start, end).
+    With an `end` it goes on behind it; from where the range that starts at `end` takes over, pieces are marked `beyond`, and
+    the caller stops when it has finished what it had begun.
 
     Args:
         stream: seekable.
-        start: a member border, or any offset: then reading begins at the first member that opens properly behind it.
-        end: None for the end of the file.
-        opens: whether a member's first bytes (up to 64) can be the start of one; damage is followed by a search for such.
+        start: any offset; 0 for the start of the file.
+        end: any offset; None for the end of the file.
+        opens: whether a member's first OPENING_BYTES can be the start of one; damage is followed by a search for such.
     """
     window = Window(stream)
-    head = bytes(window.view(4))
-    window.seek(start)
-    if head[:2] == GZIP:
-        yield from _members(window, GzipDecoder, GzipDecoder.magic, start, end, opens)
-    elif head == ZSTD or (head[1:] == _SKIPPABLE and head[0] & 0xF0 == 0x50):
-        dictionary = _read_dictionary(Window(stream))
-        window.seek(start)
-        yield from _members(window, lambda: ZstdDecoder(dictionary), ZSTD, start, end, opens)
-    elif head[:3] == Bz2Decoder.magic:
-        yield from _members(window, Bz2Decoder, Bz2Decoder.magic, start, end, opens)
-    elif head == XzDecoder.magic[:4]:
-        yield from _members(window, XzDecoder, XzDecoder.magic, start, end, opens)
-    elif head == LZ4:
-        # Its reader does not say where frames lie: positions are those of the uncompressed stream.
-        yield from _plain(Window(cast(IO[bytes], Lz4Reader(stream))), None)
-    elif opens is not None and head and not opens(bytes(window.view(4096))) and (kind := _later_kind(window, opens)):
-        # Neither compressed nor what was expected, but a member lies further on: the file's first bytes are damaged.
-        window.seek(start)
+    head = bytes(window.view(OPENING_BYTES))
+    kind = _kind_of(stream, head)
+    if kind is not None:
         yield from _members(window, *kind, start, end, opens)
+    elif head.startswith(LZ4):
+        # Its reader does not say where frames lie: positions are those of the uncompressed stream.
+        yield from _lz4(stream)
+    elif opens is not None and head and not opens(head) and (later := _later_kind(window, opens)):
+        # Neither compressed nor what was expected, but a member lies further on: the file's first bytes are damaged.
+        yield from _members(window, *later, start, end, opens)
     else:
         window.seek(start)
         yield from _plain(window, end)
 
 
-def _later_kind(window: Window, opens: Callable[[bytes], bool]) -> tuple[Callable[[], AnyDecoder], bytes] | None:
+def layout(stream: IO[bytes]) -> Literal["plain", "members", "whole"]:
+    """How a file can be entered in the middle, from its first bytes: anywhere, at members, or not at all."""
+    window = Window(stream)
+    head = bytes(window.view(8))
+    kind = _kind_of(stream, head)
+    if kind is None:
+        return "whole" if head.startswith(LZ4) else "plain"
+    if kind[1] in (GzipDecoder.magic, ZSTD) and _ends_soon(window, kind[0]):
+        return "members"
+    return "whole"
+
+
+def _ends_soon(window: Window, decoder: NewDecoder) -> bool:
+    """Whether the first member is whole and short."""
+    window.seek(0)
+    while _is_skippable(head := bytes(window.view(8))):
+        window.seek(window.tell() + 8 + int.from_bytes(head[4:], "little"))
+    start = window.tell()
+    return _passes(window, decoder(), start + _PROBE_BYTES) and window.tell() < window.size()
+
+
+def _kind_of(stream: IO[bytes], head: bytes) -> tuple[NewDecoder, bytes] | None:
+    """Decoder and magic of a file that is compressed in members; None for all others."""
+    if head.startswith(GzipDecoder.magic[:2]):
+        return GzipDecoder, GzipDecoder.magic
+    if head.startswith(ZSTD) or _is_skippable(head[:8]):
+        dictionary = _read_dictionary(Window(stream))
+        return lambda: ZstdDecoder(dictionary), ZSTD
+    if head.startswith(Bz2Decoder.magic):
+        return Bz2Decoder, Bz2Decoder.magic
+    if head.startswith(XzDecoder.magic[:4]):
+        return XzDecoder, XzDecoder.magic
+    return None
+
+
+def _is_skippable(head: bytes) -> bool:
+    return head[1:4] == _SKIPPABLE and head[0] & 0xF0 == 0x50 and len(head) == 8
+
+
+def _later_kind(window: Window, opens: Opens) -> tuple[NewDecoder, bytes] | None:
     """Decoder and magic of the first member that opens properly, wherever it lies."""
-    kinds: tuple[tuple[Callable[[], AnyDecoder], bytes], ...] = (
-        (GzipDecoder, GzipDecoder.magic),
-        (ZstdDecoder, ZSTD),
-    )
+    kinds: tuple[tuple[NewDecoder, bytes], ...] = ((GzipDecoder, GzipDecoder.magic), (ZstdDecoder, ZSTD))
     return next((kind for kind in kinds if _find_member(window, *kind, 1, opens) is not None), None)
 
 
 def _plain(window: Window, end: int | None) -> Iterator[Piece]:
     while True:
         at = window.tell()
-        size = PIECE_BYTES if end is None else min(PIECE_BYTES, end - at)
-        data = bytes(window.view(size)) if size > 0 else b""
+        beyond = end is not None and at >= end
+        size = PIECE_BYTES if end is None or beyond else min(PIECE_BYTES, end - at)
+        data = bytes(window.view(size))
         if not data:
             return
         window.advance(len(data))
+        yield Piece(data, at, -1, False, at + len(data), beyond=beyond)
+
+
+def _lz4(stream: IO[bytes]) -> Iterator[Piece]:
+    stream.seek(0)
+    reader = Lz4Reader(stream)
+    at = 0
+    while True:
+        try:
+            data = reader.read(PIECE_BYTES)
+        except OSError as e:
+            if e.errno is not None:  # the storage's, not the decoder's
+                raise
+            error = CUT_OFF if "fill whole buffer" in str(e) else f"{Reason.DAMAGED_COMPRESSION}: {e}"
+            yield Piece(b"", at, -1, False, at, error)
+            return
+        if not data:
+            return
         yield Piece(data, at, -1, False, at + len(data))
+        at += len(data)
 
 
 def _members(
-    window: Window,
-    decoder: Callable[[], AnyDecoder],
-    magic: bytes,
-    start: int,
-    end: int | None,
-    opens: Callable[[bytes], bool] | None,
+    window: Window, decoder: NewDecoder, magic: bytes, start: int, end: int | None, opens: Opens | None
 ) -> Iterator[Piece]:
-    if start > 0:
-        found = _find_member(window, decoder, magic, start, opens)
-        if found is None:
-            return
-        window.seek(found)
-    while end is None or window.tell() < end:
+    entry = _find_entry(window, decoder, magic, start, end, opens) if start > 0 else 0
+    if entry is None:
+        return
+    window.seek(entry)
+    stop: int | None = None
+    while True:
         at = window.tell()
+        if end is not None and stop is None and at >= end:
+            # What the next range that finds an entry looks for, too.
+            found = _find_entry(window, decoder, magic, end, None, opens)
+            stop = window.size() if found is None else found
+            window.seek(at)
+        beyond = stop is not None and at >= stop
         head = bytes(window.view(8))
         if not head:
             return
-        if head[1:4] == _SKIPPABLE and head[0] & 0xF0 == 0x50 and len(head) == 8:
+        if _is_skippable(head):
             window.seek(at + 8 + int.from_bytes(head[4:], "little"))
             continue
-        problem: str | None = "not a compressed member"
+        problem: str | None = f"{Reason.STRAY_BYTES}: not a compressed member"
         rest, inner = b"", 0
         if head.startswith(magic):
             problem = None
@@ -292,6 +261,7 @@ def _members(
                 if piece.error is not None:
                     problem, rest, inner = piece.error, piece.data, piece.inner
                     break
+                piece.beyond = beyond
                 yield piece
         elif (skipped := _padding(window, magic)) is not None:
             window.seek(at + skipped)
@@ -299,11 +269,11 @@ def _members(
         if problem is None:
             continue
         found = _find_member(window, decoder, magic, at + 1, opens)
-        window.seek(found if found is not None else _size(window))
-        yield Piece(rest, at, inner, False, window.tell(), problem)
+        window.seek(found if found is not None else window.size())
+        yield Piece(rest, at, inner, False, window.tell(), problem, beyond=beyond)
 
 
-def _member(window: Window, new_decoder: Callable[[], AnyDecoder], at: int) -> Iterator[Piece]:
+def _member(window: Window, new_decoder: NewDecoder, at: int) -> Iterator[Piece]:
     """One member in pieces; the last `ends` or has an error."""
     decoder = new_decoder()
     parts: list[bytes] = []
@@ -313,9 +283,10 @@ def _member(window: Window, new_decoder: Callable[[], AnyDecoder], at: int) -> I
         data = window.view(decoder.slice_bytes)
         try:
             out, used = decoder.feed(data)
-        except _DAMAGE as e:
+        except DAMAGE as e:
             parts.append(decoder.replay(data))
-            yield Piece(b"".join(parts), at, inner, False, window.tell(), f"damaged compressed data ({e})")
+            error = f"{Reason.DAMAGED_COMPRESSION}: {e}"
+            yield Piece(b"".join(parts), at, inner, False, window.tell(), error)
             return
         window.advance(used)
         parts.append(out)
@@ -340,49 +311,87 @@ def _intact(window: Window, decoder: AnyDecoder, at: int) -> bool:
     """Whether the member at `at` decodes as far as it goes; the window stays where it is."""
     here = window.tell()
     window.seek(at)
+    whole = _passes(window, decoder)
+    intact = whole or window.tell() == window.size()
+    window.seek(here)
+    return intact
+
+
+def _passes(window: Window, decoder: AnyDecoder, limit: int | None = None) -> bool:
+    """Go to the end of the member that starts here; False, somewhere inside, if it is damaged, cut, or ends behind `limit`."""
     out, used = b"x", 1
     while (out or used) and not decoder.finished():
+        if limit is not None and window.tell() > limit:
+            return False
         data = window.view(decoder.slice_bytes)
         try:
             out, used = decoder.feed(data)
-        except _DAMAGE:
-            window.seek(here)
+        except DAMAGE:
             return False
         window.advance(used)
-    window.seek(here)
-    return True
+    return decoder.finished()
 
 
-def _find_member(
-    window: Window,
-    decoder: Callable[[], AnyDecoder],
-    magic: bytes,
-    start: int,
-    opens: Callable[[bytes], bool] | None,
-) -> int | None:
-    """Offset of the first member at or behind `start` that decodes, None if there is none."""
+def _candidates(window: Window, magic: bytes, start: int, end: int | None) -> Iterator[int]:
+    """Offsets in [start, end) at which the magic stands. The window may be moved between two."""
     at = start
-    while True:
+    while end is None or at < end:
         window.seek(at)
         data = bytes(window.view(_READ_BYTES))
         if len(data) < len(magic):
-            return None
+            return
         i = data.find(magic)
-        while i >= 0:
-            if _opens(window, decoder(), at + i, opens):
-                return at + i
+        while i >= 0 and (end is None or at + i < end):
+            yield at + i
             i = data.find(magic, i + 1)
         at += max(1, len(data) - len(magic) + 1)
 
 
-def _opens(window: Window, decoder: AnyDecoder, at: int, opens: Callable[[bytes], bool] | None) -> bool:
+def _find_member(window: Window, decoder: NewDecoder, magic: bytes, start: int, opens: Opens | None) -> int | None:
+    """Offset of the first member at or behind `start` that decodes, None if there is none."""
+    found = _candidates(window, magic, start, None)
+    return next((at for at in found if _opens(window, decoder(), at, opens)), None)
+
+
+def _find_entry(
+    window: Window, decoder: NewDecoder, magic: bytes, start: int, end: int | None, opens: Opens | None
+) -> int | None:
+    """Offset of the first member in [start, end) that is certainly one of the file's own, None if there is none.
+
+    It depends on the file's bytes behind `start` alone, so two ranges that meet there agree on who reads what.
+    """
+    found = _candidates(window, magic, start, end)
+    return next((a for a in found if _opens(window, decoder(), a, opens) and _is_own(window, decoder, magic, a)), None)
+
+
+def _is_own(window: Window, decoder: NewDecoder, magic: bytes, at: int) -> bool:
+    """Whether whole members follow each other from here for so long that they are no other member's payload."""
+    window.seek(at)
+    while window.tell() - at <= _STORED_BYTES:
+        here = window.tell()
+        head = bytes(window.view(8))
+        if not head:
+            return True
+        if _is_skippable(head):
+            window.seek(here + 8 + int.from_bytes(head[4:], "little"))
+        elif head.startswith(magic):
+            if not _passes(window, decoder()):
+                return False
+        elif (skipped := _padding(window, magic)) is not None:
+            window.seek(here + skipped)
+        else:
+            return False
+    return True
+
+
+def _opens(window: Window, decoder: AnyDecoder, at: int, opens: Opens | None) -> bool:
     window.seek(at)
     data = window.view(decoder.slice_bytes)
     try:
         out, _ = decoder.feed(data)
-    except _DAMAGE:
+    except DAMAGE:
         return False
-    return opens is None or opens(out[:64])
+    return opens is None or opens(out[:OPENING_BYTES])
 
 
 def _padding(window: Window, magic: bytes) -> int | None:
@@ -397,12 +406,6 @@ def _padding(window: Window, magic: bytes) -> int | None:
     rest = bytes(window.view(len(magic)))
     window.seek(start)
     return n if n and rest in (b"", magic) else None
-
-
-def _size(window: Window) -> int:
-    while data := window.view(_READ_BYTES):
-        window.advance(len(data))
-    return window.tell()
 
 
 def _read_dictionary(window: Window) -> zstandard.ZstdCompressionDict | None:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from stages.ingest._members import Piece
+from stages.ingest._members import OPENING_BYTES, Piece
+from stages.ingest._reasons import Reason
 
 _END: Final = b"\r\n\r\n"
 _HEADER: Final = re.compile(r"\n([^:\r\n]+):[ \t]*([^\n]*)")
@@ -99,8 +100,13 @@ def records(pieces: Iterable[Piece], max_bytes: int) -> Iterator[Record]:
     """All records of a file, in order; a block over `max_bytes` is an error, and is not held in memory."""
     assembler: _Assembler | None = None
     for piece in pieces:
+        if piece.beyond:
+            # The next range starts at a member that opens a record, so that nothing of ours goes on in it.
+            if assembler is not None:
+                yield from assembler.interrupt()
+            return
         if assembler is None:
-            assembler = _Assembler(_format_of(piece.data[:4096]) or WARC, max_bytes)
+            assembler = _Assembler(_format_of(piece.data[:OPENING_BYTES]) or WARC, max_bytes)
         if piece.starts and piece.ends and assembler.empty():
             record = _whole(piece, max_bytes)
             if record is not None:
@@ -198,9 +204,9 @@ class _Assembler:
 
     def take(self, piece: Piece) -> Iterator[Record]:
         """Add a piece; the records it completes."""
-        if piece.starts and not self.empty() and opens_record(piece.data[:64]):
+        if piece.starts and not self.empty() and opens_record(piece.data[:OPENING_BYTES]):
             # A record may go on in the next member, but then that does not begin as a record does.
-            yield from self._flush("cut off: the next record starts before its end")
+            yield from self.interrupt()
         self._append(piece)
         done = list(self._drain(final=piece.error is not None))
         if piece.ends and done and self.empty() and done[-1].inner == 0 and done[-1].offset == piece.offset:
@@ -213,10 +219,15 @@ class _Assembler:
             return
         yield from done
 
+    def interrupt(self) -> Iterator[Record]:
+        """What is pending when the next record starts in a member of its own."""
+        if not self.empty():
+            yield from self._flush(f"{Reason.CUT_OFF}: the next record starts before its end")
+
     def finish(self) -> Iterator[Record]:
         """What is pending when the file ends."""
         yield from self._drain(final=True)
-        yield from self._flush("cut off: the file ends before the record does")
+        yield from self._flush(f"{Reason.CUT_OFF}: the file ends before the record does")
 
     def _append(self, piece: Piece) -> None:
         at = self._at
@@ -286,7 +297,7 @@ class _Assembler:
         to = border.end() if border else len(buffer) if final else len(buffer) - self._format.reach
         if to > self._at:
             if self._lost is None:
-                self._lost = self._record(self._at, to, "no record: bytes between two records")
+                self._lost = self._record(self._at, to, f"{Reason.STRAY_BYTES}: bytes between two records")
             elif self._lost.length is not None:
                 self._lost.length += to - self._at
             self._at = to
@@ -298,7 +309,7 @@ class _Assembler:
         blank = self._format.head_end.search(buffer, start, start + MAX_HEAD_BYTES)
         if blank is None:
             if len(buffer) - start >= MAX_HEAD_BYTES:
-                self._pass_over("header block without end")
+                self._pass_over(f"{Reason.BROKEN_HEADER}: a header block without end")
             return None
         headers = self._format.parse(bytes(buffer[start : blank.start()]))
         length = _content_length(headers)
@@ -306,7 +317,7 @@ class _Assembler:
             return self._mended(start, blank.end(), headers, final)
         body, end = blank.end(), blank.end() + length
         if length > self._max:
-            record = self._record(start, end, f"{length} bytes, over the limit of {self._max}")
+            record = self._record(start, end, f"{Reason.TOO_LONG}: {length} bytes, over the limit of {self._max}")
             record.headers = headers
             self._skip = (record, length)
             self._at = body
@@ -329,7 +340,7 @@ class _Assembler:
         if border is None and not final:
             self._scanned = max(body, len(self._buffer) - self._format.reach)
             if self._scanned - body > self._max:
-                self._pass_over("wrong Content-Length, and no end in sight")
+                self._pass_over(f"{Reason.BROKEN_LENGTH}: wrong Content-Length, and no end in sight")
             return None
         end = border.start() if border else len(self._buffer) - (4 if self._buffer.endswith(_END) else 0)
         record = self._made(start, body, end, border.end() if border else len(self._buffer), headers)

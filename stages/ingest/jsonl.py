@@ -7,6 +7,7 @@ no JSON object (`quarantine`, with their place). A file in which no line is one 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -16,7 +17,8 @@ import pyarrow as pa
 from corpusflow import ConfigError, FileRange, FileSource, Split, param, storage_for
 from stages.ingest._json import LineError, as_string, dump, name_of, parse, take
 from stages.ingest._lines import Line, lines
-from stages.ingest._members import pieces
+from stages.ingest._members import Piece, layout, pieces
+from stages.ingest._reasons import Reason
 from stages.ingest._rows import batches
 
 _COLUMNS: Final = (
@@ -42,7 +44,7 @@ _PATIENCE: Final = 100
 class Jsonl(FileSource):
     """One JSON object a line (plain, gzip, zstd, bzip2, xz), with fields mapped by dotted paths."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     default_name: ClassVar[str] = "jsonl"
     libraries: ClassVar[tuple[str, ...]] = ("orjson", "zstandard")
 
@@ -60,64 +62,81 @@ class Jsonl(FileSource):
         rows = (row for item in split.files for row in self._file(item))
         return batches(rows, _COLUMNS, tuple(self.columns))
 
+    def cut(self, item: FileRange) -> tuple[FileRange, ...]:
+        """Anywhere, if it is not compressed; else at members or frames, if there are many."""
+        with storage_for(item.path).open(item.path) as stream:
+            return (item,) if layout(stream) == "whole" else self.ranges(item)
+
     def _file(self, item: FileRange) -> Iterator[dict[str, Any]]:
         with storage_for(item.path).open(item.path) as stream:
-            found = lines(pieces(stream, item.start, item.end), self.max_line_bytes)
-            yield from self._patiently(item, (self._row(item, line) for line in found))
-
-    def _patiently(self, item: FileRange, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """The rows; but a file of another kind becomes one row, not a million, and a wrong field name an error."""
-        bad: list[dict[str, Any]] = []
-        seen = good = 0
-        for row in rows:
-            seen += 1
-            if good == 0 and "quarantine" in row:
-                bad.append(row)
-                if len(bad) >= _PATIENCE:
-                    yield self._no_jsonl(item, bad)
+            if item.end is not None:
+                # What the file's first lines say of it, all its ranges must hear.
+                rows = self._rows(item, pieces(stream))
+                if self._judged(item, rows)[1]:
+                    if item.start == 0:
+                        yield from self._judged(item, self._rows(item, pieces(stream)))[0]
                     return
-                continue
-            yield from bad
-            bad = []
-            good += row.get("skipped") != "missing_text"
-            if good == 0 and seen >= _PATIENCE:
-                raise self._wrong_field(item)
-            yield row
-        if len(bad) > 1:
-            yield self._no_jsonl(item, bad)
-        else:
-            yield from bad
+                yield from self._rows(item, pieces(stream, item.start, item.end), item.start > 0)
+                return
+            rows = self._rows(item, pieces(stream))
+            head, foreign = self._judged(item, rows)
+            yield from head
+            if not foreign:
+                yield from rows
+
+    def _rows(self, item: FileRange, found: Iterable[Piece], middle: bool = False) -> Iterator[dict[str, Any]]:
+        return (self._row(item, line) for line in lines(found, self.max_line_bytes, middle))
+
+    def _judged(self, item: FileRange, rows: Iterator[dict[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
+        """(rows from the file's start up to the first good one, whether it is a file of another kind): then it is one row,
+        not a million.
+
+        Raises:
+            ConfigError: none of the first records has the text field.
+        """
+        head: list[dict[str, Any]] = []
+        bad = 0
+        for row in rows:
+            head.append(row)
+            if "quarantine" in row and not row["quarantine"].startswith(Reason.WRONG_TYPE):
+                bad += 1
+            elif row.get("skipped") != "missing_text":
+                return head, False
+            if len(head) >= _PATIENCE:
+                if bad < len(head):
+                    raise self._wrong_field(item)
+                break
+        if bad == len(head) > 1:
+            return [self._no_jsonl(item, head)], True
+        return head, False
 
     def _no_jsonl(self, item: FileRange, bad: list[dict[str, Any]]) -> dict[str, Any]:
-        first = bad[0]["quarantine"].removeprefix("jsonl: ")
-        why = f"jsonl: no JSONL file, none of its first {len(bad)} lines is a JSON object ({first})"
+        why = f"{Reason.NOT_JSONL}: none of its first {len(bad)} lines is a JSON object ({bad[0]['quarantine']})"
         return {**bad[0], "offset": 0, "length": item.size, "quarantine": why}
 
     def _wrong_field(self, item: FileRange) -> ConfigError:
         with storage_for(item.path).open(item.path) as stream:
-            line = next(lines(pieces(stream, item.start, item.end), self.max_line_bytes))
-        keys = list(parse(line.data)[0])
+            keys = next(_keys(lines(pieces(stream), self.max_line_bytes)))
         return ConfigError(
             f"{item.path}: none of its first {_PATIENCE} records has the field {self.text!r}",
             hint=f"name the one that holds the text (text: …); the first record has {', '.join(keys[:20])}",
         )
 
     def _row(self, item: FileRange, line: Line) -> dict[str, Any]:
-        place = f"stored{line.offset}" if line.stored else str(line.offset)
         row: dict[str, Any] = {
-            "id": f"{self.source_name}/{item.relative_path}#{place}",
+            "id": f"{self.source_name}/{item.relative_path}#{line.position}",
             "source": self.source_name,
             "path": item.path,
             "offset": line.offset,
             "length": line.length,
         }
         if line.error is not None:
-            row["quarantine"] = f"jsonl: {line.error}"
+            row["quarantine"] = line.error
             return row
         try:
             record, replaced = parse(line.data)
         except LineError as e:
-            row["quarantine"] = f"jsonl: {e}"
+            row["quarantine"] = str(e)
             return row
         self._map(record, row)
         if replaced:
@@ -137,7 +156,14 @@ class Jsonl(FileSource):
         elif text is None:
             row["skipped"] = "null_text" if there else "missing_text"
         else:
-            row["quarantine"] = f"jsonl: the field {self.text} is {name_of(text)}, not a string"
+            row["quarantine"] = f"{Reason.WRONG_TYPE}: the field {self.text} is {name_of(text)}, not a string"
+
+
+def _keys(found: Iterable[Line]) -> Iterator[list[str]]:
+    """Of each line that is an object."""
+    for line in found:
+        with contextlib.suppress(LineError):
+            yield list(parse(line.data)[0])
 
 
 STAGE = Jsonl

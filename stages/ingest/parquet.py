@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from corpusflow import ConfigError, FileRange, FileSource, Split, param, storage_for
 from stages.ingest._json import dump
+from stages.ingest._reasons import Reason
 
 _BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 8 << 20
@@ -31,7 +32,7 @@ _THRIFT_CONTAINER_ITEMS: Final = 1_000_000
 class Parquet(FileSource):
     """Parquet files, row group by row group, with columns mapped by dotted paths."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     default_name: ClassVar[str] = "parquet"
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow",)
 
@@ -44,6 +45,10 @@ class Parquet(FileSource):
 
     def outputs(self) -> Mapping[str, pa.DataType]:
         return dict.fromkeys(self.columns, pa.string())
+
+    def cut(self, item: FileRange) -> tuple[FileRange, ...]:
+        """At row groups: a range reads those whose first page lies in it."""
+        return self.ranges(item)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         for item in split.files:
@@ -62,19 +67,24 @@ class Parquet(FileSource):
                 arrow_extensions_enabled=False,
             )
         except (pa.ArrowException, OSError) as e:
-            yield self._spoilt(item, 0, f"not a Parquet file, or its footer is damaged ({_first_line(e)})")
+            if item.start == 0:
+                why = f"{Reason.NOT_PARQUET}: no Parquet file, or its footer is damaged ({_first_line(e)})"
+                yield self._spoilt(item, 0, why)
             return
         wanted = self._wanted(item, file.schema_arrow)
         first = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
+            if not _starts_in(item, file.metadata.row_group(group)):
+                first += rows
+                continue
             done = 0
             try:
                 for batch in file.iter_batches(_BATCH_ROWS, [group], wanted, use_threads=False):
                     yield from self._bounded(item, batch, first + done)
                     done += batch.num_rows
             except (pa.ArrowException, OSError) as e:
-                why = f"row group {group} from row {first + done}: {_first_line(e)}"
+                why = f"{Reason.DAMAGED_ROWS}: row group {group} from row {first + done}: {_first_line(e)}"
                 yield self._spoilt(item, first + done, why)
             first += rows
 
@@ -131,7 +141,7 @@ class Parquet(FileSource):
             "source": self.source_name,
             "path": item.path,
             "offset": first,
-            "quarantine": f"parquet: {why}",
+            "quarantine": why,
         }
         return pa.RecordBatch.from_pylist([row], schema=_SPOILT)
 
@@ -145,6 +155,16 @@ _SPOILT: Final = pa.schema(
         ("quarantine", pa.string()),
     ]
 )
+
+
+def _starts_in(item: FileRange, group: pq.RowGroupMetaData) -> bool:
+    """Whether a row group belongs to the range; what says it starts outside of the file belongs to the last or the first."""
+    if item.end is None:
+        return True
+    columns = [group.column(i) for i in range(group.num_columns)]
+    starts = [c.dictionary_page_offset or c.data_page_offset for c in columns] or [0]
+    first: int = min(max(min(starts), 0), item.size - 1)
+    return item.start <= first < item.end
 
 
 def _first_line(e: BaseException) -> str:
@@ -206,7 +226,7 @@ def _strings(array: pa.Array, kind: pa.DataType, path: str) -> tuple[pa.Array, p
         if pa.types.is_nested(t):
             return pa.array([None if v is None else dump(_plain(v)) for v in array.to_pylist()], kind), fine
         return array.cast(kind), fine
-    why = pa.scalar(f"parquet: the column {path} holds {t}, not strings")
+    why = pa.scalar(f"{Reason.WRONG_TYPE}: the column {path} holds {t}, not strings")
     return pa.nulls(n, kind), pc.if_else(array.is_valid(), why, pa.scalar(None, pa.string()))
 
 
@@ -232,7 +252,7 @@ def _without_broken(data: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Arr
             whys.append(None)
         except UnicodeDecodeError as e:
             values.append(None)
-            whys.append(f"parquet: the string is not UTF-8 (byte {e.start})")
+            whys.append(f"{Reason.NOT_UTF8}: the string is not UTF-8 (byte {e.start})")
     return pa.array(values, kind), pa.array(whys, pa.string())
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from corpusflow import ConfigError, FileRange, FileSource, Split, param, storage_for
 from stages.ingest._members import Piece, pieces
+from stages.ingest._reasons import Reason
 from stages.ingest._rows import batches
 from stages.kernels.charset import codec_of, decode
 from stages.kernels.html import is_binary
@@ -28,7 +29,7 @@ _BLANK: Final = re.compile(rb"\r?\n(?:[ \t]*\r?\n)+")
 class Text(FileSource):
     """Plain text (gzip, zstd, bzip2, xz or not): a document per file, or per paragraph between blank lines."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     default_name: ClassVar[str] = "text"
     libraries: ClassVar[tuple[str, ...]] = ("resiliparse", "zstandard")
 
@@ -60,9 +61,9 @@ class Text(FileSource):
             "length": len(data) if error is None else None,
         }
         if error is None and is_binary(data):
-            error = "not text"
+            error = f"{Reason.NOT_TEXT}: binary bytes"
         if error is not None:
-            row["quarantine"] = f"text: {error}"
+            row["quarantine"] = error
         elif not data or data.isspace():
             row["skipped"] = "empty"
         else:
@@ -78,7 +79,7 @@ class Text(FileSource):
                 return
             size += len(piece.data)
             if size > self.max_document_bytes:
-                yield 0, b"", f"more than {self.max_document_bytes} bytes"
+                yield 0, b"", f"{Reason.TOO_LONG}: more than {self.max_document_bytes} bytes"
                 return
             parts.append(piece.data)
         if size:
@@ -96,7 +97,7 @@ class Text(FileSource):
             start += rest[0]
             pending = rest[1]
             if len(pending) > self.max_document_bytes:
-                yield start, b"", f"more than {self.max_document_bytes} bytes without a blank line"
+                yield start, b"", f"{Reason.TOO_LONG}: more than {self.max_document_bytes} bytes without a blank line"
                 return
             if piece.error is not None:
                 yield from self._damaged(piece, start)

@@ -1,13 +1,15 @@
 """ingest.warc: web archives.
 
-Reads WARC and ARC files, one gzip member a record or otherwise, zstd, lz4 or plain. Every record is a row: the responses,
-resources and conversions that hold a document, with their bytes as stored; all others with the reason why they are none
-(`skipped`) or why they could not be read (`quarantine`). Source: ISO 28500 (WARC 1.1), as found and not as specified:
-wrong lengths, cut files and damaged gzip members are mended where the record's own border shows, else counted.
+Reads WARC, WET and ARC files, one gzip member a record or otherwise, zstd, lz4 or plain. Every record is a row: the
+responses, resources and conversions that hold a document, with their bytes as stored (WET: with their text); all others with
+the reason why they are none (`skipped`) or why they could not be read (`quarantine`). Source: ISO 28500 (WARC 1.1), as found
+and not as specified: wrong lengths, cut files and damaged gzip members are mended where the record's own border shows, else
+counted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +18,8 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from corpusflow import FileRange, FileSource, Split, param, storage_for
-from stages.ingest._members import pieces
+from stages.ingest._members import layout, pieces
+from stages.ingest._reasons import Reason
 from stages.ingest._rows import batches
 from stages.ingest._warc import Record, digest_fits, opens_record, records
 from stages.kernels.http import codings, parse_head
@@ -24,6 +27,7 @@ from stages.kernels.http import codings, parse_head
 _COLUMNS: Final = (
     "id",
     "record_id",
+    "text",
     "raw",
     "content_type",
     "content_encoding",
@@ -47,12 +51,17 @@ _DOCUMENT_KINDS: Final = ("response", "resource", "conversion")
 class Warc(FileSource):
     """Web archives (WARC, ARC; gzip, zstd, lz4 or plain), record by record, damaged files included."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     default_name: ClassVar[str] = "warc"
     libraries: ClassVar[tuple[str, ...]] = ("fastwarc", "zstandard")
 
     max_record_bytes: int = param(64 << 20, doc="Records with more bytes than this go to quarantine.")
     verify_digests: bool = param(False, doc="Check every record that states a WARC-Block-Digest against it.")
+
+    def cut(self, item: FileRange) -> tuple[FileRange, ...]:
+        """At members; uncompressed, a record may hold what looks like another's start, so such files stay whole."""
+        with storage_for(item.path).open(item.path) as stream:
+            return self.ranges(item) if layout(stream) == "members" else (item,)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         return batches(self._rows(split), _COLUMNS)
@@ -77,13 +86,13 @@ class Warc(FileSource):
             "length": record.length,
         }
         if record.error is not None:
-            row["quarantine"] = f"warc: {record.error}"
+            row["quarantine"] = record.error
             return row
         # Of the records in a damaged member, digests can tell which is bad. Elsewhere they are wrong more often than the
         # bytes are (writers that digest something else), so they count only when asked for.
         fits = digest_fits(record) if self.verify_digests or record.suspect else None
         if fits is False:
-            row["quarantine"] = "warc: the block does not have the digest that the record states"
+            row["quarantine"] = f"{Reason.WRONG_DIGEST}: the block does not have the digest that the record states"
             return row
         kind = headers.get("warc-type", "").lower()
         if kind not in _DOCUMENT_KINDS:
@@ -119,6 +128,10 @@ def _payload(record: Record) -> dict[str, Any]:
         values["content_type"] = headers.get("warc-identified-payload-type")
     elif (url := headers.get("warc-target-uri", "")).startswith("dns:") or declared == "text/dns":
         return {"skipped": "dns", "url": url}
+    elif headers.get("warc-type", "").lower() == "conversion" and (declared or "").lower().startswith("text/plain"):
+        # WET: UTF-8 by its specification. What is not goes the way of bytes.
+        with contextlib.suppress(UnicodeDecodeError):
+            values = {"text": block.decode(), "content_type": declared}
     if meta:
         values["meta"] = json.dumps(meta, ensure_ascii=False)
     return values

@@ -87,14 +87,14 @@ def test_shard_names_its_files_and_records(call: Any, small_run: Any) -> None:
 
 def test_quarantine_says_where_the_bytes_lie(call: Any, small_run: Any, tmp_path: Path) -> None:
     entries = [json.loads(line) for line in call("quarantine", "list", small_run, "--json").out.splitlines()]
-    cut = next(e for e in entries if "cut off" in e["detail"])
+    cut = next(e for e in entries if e["reason"] == "cut_off")
     assert cut["stage"] == "ingest.warc"
     raw = Path(cut["path"]).read_bytes()[cut["offset"] : cut["offset"] + cut["length"]]
     assert raw.startswith(b"\x1f\x8b")
     target = tmp_path / "record.gz"
     shown = call("quarantine", "show", small_run, cut["id"], "--bytes", target)
     assert target.read_bytes() == raw
-    assert "cut off" in shown.out
+    assert "cut_off" in shown.out
     assert (
         call("inspect", small_run, "--quarantine", "--json").out == call("quarantine", "list", small_run, "--json").out
     )

@@ -106,20 +106,20 @@ def test_offsets_find_the_line_again(tmp_path: Path) -> None:
 ODD = [
     (b'{"text": null}', "skipped", "null_text"),
     (b'{"other": 1}', "skipped", "missing_text"),
-    (b'{"text": 5}', "quarantine", "jsonl: the field text is a number, not a string"),
-    (b'{"text": ["a"]}', "quarantine", "jsonl: the field text is a list, not a string"),
-    (b'{"text": true}', "quarantine", "jsonl: the field text is a boolean, not a string"),
-    (b'{"text": "a"', "quarantine", "jsonl: not JSON"),
-    (b"{'text': 'a'}", "quarantine", "jsonl: not JSON"),
-    (b"[1, 2]", "quarantine", "jsonl: a list, not an object"),
-    (b'"text"', "quarantine", "jsonl: a string, not an object"),
-    (b"null", "quarantine", "jsonl: null, not an object"),
-    (b"17", "quarantine", "jsonl: a number, not an object"),
-    (b'{"text": "a"} {"text": "b"}', "quarantine", "jsonl: not JSON"),
-    (b"\x00\x01\x02", "quarantine", "jsonl: not JSON"),
-    (b'{"text":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "quarantine", "jsonl: nested deeper than 500 levels"),
-    (b"[" * 100_000, "quarantine", "jsonl: nested deeper than 500 levels"),
-    (b'{"a":' * 200_000, "quarantine", "jsonl: nested deeper than 500 levels"),
+    (b'{"text": 5}', "quarantine", "wrong_type: the field text is a number, not a string"),
+    (b'{"text": ["a"]}', "quarantine", "wrong_type: the field text is a list, not a string"),
+    (b'{"text": true}', "quarantine", "wrong_type: the field text is a boolean, not a string"),
+    (b'{"text": "a"', "quarantine", "broken_json: "),
+    (b"{'text': 'a'}", "quarantine", "broken_json: "),
+    (b"[1, 2]", "quarantine", "not_an_object: a list"),
+    (b'"text"', "quarantine", "not_an_object: a string"),
+    (b"null", "quarantine", "not_an_object: null"),
+    (b"17", "quarantine", "not_an_object: a number"),
+    (b'{"text": "a"} {"text": "b"}', "quarantine", "broken_json: "),
+    (b"\x00\x01\x02", "quarantine", "broken_json: "),
+    (b'{"text":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "quarantine", "too_deep: nested deeper than 500 levels"),
+    (b"[" * 100_000, "quarantine", "too_deep: nested deeper than 500 levels"),
+    (b'{"a":' * 200_000, "quarantine", "too_deep: nested deeper than 500 levels"),
 ]
 
 
@@ -161,8 +161,8 @@ def test_a_line_of_50_mb(tmp_path: Path) -> None:
     long = b'{"text": "' + b"x" * 50_000_000 + b'"}\n'
     rows = read(tmp_path / "a.jsonl.zst", zstandard.compress(dumps(GOOD[0]) + long + dumps(GOOD[1])))
     assert [r["text"] for r in rows] == [GOOD[0]["text"], None, GOOD[1]["text"]]
-    assert rows[1]["quarantine"] == f"jsonl: a line of {len(long) - 1} bytes, over the limit of {32 << 20}"
-    assert rows[1]["length"] == len(long) - 1
+    assert rows[1]["quarantine"] == f"too_long: a line of {len(long) - 1} bytes, over the limit of {32 << 20}"
+    assert rows[1]["id"] == f"jsonl/a.jsonl.zst#0+{len(dumps(GOOD[0]))}"
     rows = read(tmp_path / "a.jsonl.zst", max_line_bytes=60_000_000)
     assert [len(r["text"]) for r in rows] == [9, 50_000_000, 9]
 
@@ -181,8 +181,9 @@ def test_a_line_of_50_mb(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_one_row(tmp_path: Path, data: bytes) -> None:
     rows = read(tmp_path / "a.jsonl", data)
     assert len(rows) == 1
-    assert rows[0]["quarantine"].startswith("jsonl: no")
+    assert rows[0]["quarantine"].partition(":")[0] in ("not_jsonl", "broken_json", "damaged_compression")
     if len(data) > 1000:
+        assert rows[0]["quarantine"].startswith("not_jsonl: none of its first ")
         assert (rows[0]["offset"], rows[0]["length"]) == (0, len(data))
 
 
@@ -203,7 +204,7 @@ def test_a_wrong_field_name_is_an_error_that_names_the_fields(tmp_path: Path) ->
 def test_a_cut_file_says_so(tmp_path: Path, pack: Any) -> None:
     data = dumps(*({"text": random.Random(i).randbytes(300).hex()} for i in range(2_000)))
     rows = read(tmp_path / "a.jsonl", pack(data)[:-50])
-    assert "cut off" in rows[-1]["quarantine"] or "damaged" in rows[-1]["quarantine"]
+    assert "cut_off" in rows[-1]["quarantine"] or "damaged" in rows[-1]["quarantine"]
     good = [r["text"] for r in rows[:-1]]
     assert good == [json.loads(line)["text"] for line in data.splitlines()[: len(good)]]
     assert sum(bool(r["quarantine"]) for r in rows) == 1

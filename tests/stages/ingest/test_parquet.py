@@ -72,7 +72,7 @@ def test_files_that_differ(tmp_path: Path) -> None:
 
 def test_a_text_column_of_numbers_is_drift_not_text(tmp_path: Path) -> None:
     rows = read(write(tmp_path / "a.parquet", {"text": [1, None]}))
-    assert rows[0]["quarantine"] == "parquet: the column text holds int64, not strings"
+    assert rows[0]["quarantine"] == "wrong_type: the column text holds int64, not strings"
     assert rows[1]["skipped"] == "null_text"
 
 
@@ -87,7 +87,7 @@ def test_strings_that_are_not_utf8(tmp_path: Path) -> None:
     bad = pa.array([b"good", b"caf\xe9", None, b"fine"]).view(pa.string())
     rows = read(write(tmp_path / "a.parquet", {"text": bad, "n": [1, 2, 3, 4]}))
     assert [r["text"] for r in rows] == ["good", None, None, "fine"]
-    assert rows[1]["quarantine"] == "parquet: the string is not UTF-8 (byte 3)"
+    assert rows[1]["quarantine"] == "not_utf8: the string is not UTF-8 (byte 3)"
     assert [r["skipped"] for r in rows] == [None, None, "null_text", None]
 
 
@@ -110,7 +110,7 @@ def test_a_file_that_is_none_is_one_row(tmp_path: Path, damage: str) -> None:
     path.write_bytes(bytes(data))
     rows = read(path)
     assert len(rows) == 1
-    assert rows[0]["quarantine"].startswith("parquet: ")
+    assert rows[0]["quarantine"].startswith("not_parquet: ")
 
 
 def test_a_damaged_page_costs_its_row_group(tmp_path: Path) -> None:

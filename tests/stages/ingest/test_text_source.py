@@ -71,9 +71,9 @@ def test_what_is_no_text(tmp_path: Path) -> None:
     rows = {r["id"][5:10]: (r["text"], r["skipped"], r["quarantine"]) for r in read(tmp_path, max_document_bytes=4_000)}
     assert rows == {
         "b.txt": (None, "empty", None),
-        "c.txt": (None, None, "text: not text"),
-        "d.txt": (None, None, "text: cut off: the file ends inside compressed data"),
-        "e.txt": (None, None, "text: more than 4000 bytes"),
+        "c.txt": (None, None, "not_text: binary bytes"),
+        "d.txt": (None, None, "cut_off: the file ends inside compressed data"),
+        "e.txt": (None, None, "too_long: more than 4000 bytes"),
     }
 
 

@@ -1,0 +1,125 @@
+"""Decoders of one compressed member each: gzip, zstd, bzip2, xz.
+
+A decoder is fed slices of what follows its member's first byte and says how much of them it used, so that the place of
+every member in the file is known. Promises that damage is an exception named in `DAMAGE`, never a short output.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import zstandard
+
+GZIP: Final = b"\x1f\x8b"
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+#: About as much comes out of one `feed`, where a decoder can be told.
+PIECE_BYTES: Final = 1 << 20
+#: zlib copies what it did not use of its input, so it is handed little: a record's member has about 4 kB.
+_GZIP_SLICE: Final = 32 << 10
+#: zstd cannot be told to stop after so many bytes and expands up to 32,466 : 1: 64 MB at most come out of one slice.
+_ZSTD_SLICE: Final = 2 << 10
+#: Windows beyond this would not fit into a worker.
+_WINDOW_BYTES: Final = 512 << 20
+
+
+class GzipDecoder:
+    """One gzip member; its CRC and length are checked by zlib."""
+
+    # feed: (what came out, how many bytes of `data` were used); raises what DAMAGE names
+    # finished: whether the member is complete
+    # replay: after `feed` failed, what comes out of `data` before the damage
+
+    slice_bytes = _GZIP_SLICE
+    magic = GZIP + b"\x08"
+
+    def __init__(self) -> None:
+        self._zlib: Any = zlib.decompressobj(31)
+        self._before: Any = None
+        self._fresh = True
+
+    def feed(self, data: memoryview) -> tuple[bytes, int]:
+        if not self._fresh:
+            self._before = self._zlib.copy()  # 40 kB: what a second look at damaged data starts from
+        out = self._zlib.decompress(data, PIECE_BYTES)
+        self._fresh = False
+        return out, len(data) - len(self._zlib.unconsumed_tail) - len(self._zlib.unused_data)
+
+    def finished(self) -> bool:
+        return bool(self._zlib.eof)
+
+    def replay(self, data: memoryview) -> bytes:
+        again = self._before or zlib.decompressobj(31)
+        return _until_error(again.decompress, data)
+
+
+class ZstdDecoder:
+    """One zstd frame."""
+
+    slice_bytes = _ZSTD_SLICE
+    magic = ZSTD
+
+    def __init__(self, dictionary: zstandard.ZstdCompressionDict | None = None) -> None:
+        context = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_WINDOW_BYTES)
+        self._frame = context.decompressobj()
+
+    def feed(self, data: memoryview) -> tuple[bytes, int]:
+        out = self._frame.decompress(data)
+        return out, len(data) - len(self._frame.unused_data)
+
+    def finished(self) -> bool:
+        return bool(self._frame.eof)
+
+    def replay(self, data: memoryview) -> bytes:
+        return b""  # a slice is small, and a zstd frame cannot be copied
+
+
+class Bz2Decoder:
+    """One bzip2 stream."""
+
+    slice_bytes = 64 << 10
+    magic = b"BZh"
+
+    def __init__(self) -> None:
+        self._stream: Any = self._open()
+
+    def _open(self) -> Any:
+        return bz2.BZ2Decompressor()
+
+    def feed(self, data: memoryview) -> tuple[bytes, int]:
+        if not self._stream.needs_input:
+            return self._stream.decompress(b"", PIECE_BYTES), 0
+        out = self._stream.decompress(data, PIECE_BYTES)
+        return out, len(data) - len(self._stream.unused_data)
+
+    def finished(self) -> bool:
+        return bool(self._stream.eof)
+
+    def replay(self, data: memoryview) -> bytes:
+        return b""
+
+
+class XzDecoder(Bz2Decoder):
+    """One xz stream."""
+
+    magic = b"\xfd7zXZ\x00"
+
+    def _open(self) -> Any:
+        return lzma.LZMADecompressor(memlimit=_WINDOW_BYTES)
+
+
+AnyDecoder = GzipDecoder | ZstdDecoder | Bz2Decoder
+#: What decoders raise on bad data (bz2 an OSError): nothing is read from storage while these are caught.
+DAMAGE: Final = (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, EOFError)
+
+
+def _until_error(decompress: Callable[[memoryview], bytes], data: memoryview) -> bytes:
+    out = bytearray()
+    with contextlib.suppress(zlib.error):  # the caller counts the damage; this is what could be saved before it
+        for i in range(0, len(data), 64):
+            out += decompress(data[i : i + 64])
+    return bytes(out)

@@ -1,0 +1,248 @@
+"""A file read in ranges gives the records of the whole file, ids and places included, whatever the size of the ranges."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusflow import ConfigError, FileSource
+from stages.ingest._lines import lines
+from stages.ingest._members import Piece, layout
+from stages.ingest.jsonl import Jsonl
+from stages.ingest.parquet import Parquet
+from stages.ingest.warc import Warc
+
+STAGES: dict[str, type[FileSource]] = {"warc": Warc, "jsonl": Jsonl, "parquet": Parquet}
+
+
+def rows_of(kind: str, path: Path, split_size: int, **params: Any) -> tuple[list[dict[str, Any]], int]:
+    """(rows, shards)."""
+    stage = STAGES[kind](paths=(str(path),), split_size=split_size, group_bytes=1, **params)
+    splits = list(stage.splits())
+    return [row for s in splits for batch in stage.read(s) for row in batch.to_pylist()], len(splits)
+
+
+def warc_record(n: int, payload: bytes) -> bytes:
+    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + payload
+    head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:{n}>\r\nContent-Length: {len(block)}\r\n\r\n"
+    return head.encode() + block + b"\r\n\r\n"
+
+
+def records(rng: random.Random, count: int, size: int) -> list[bytes]:
+    return [warc_record(i, rng.randbytes(rng.randrange(size))) for i in range(count)]
+
+
+def packed(parts: list[bytes], level: int = 9) -> bytes:
+    return b"".join(gzip.compress(p, level, mtime=0) for p in parts)
+
+
+def in_members_of(data: bytes, size: int) -> list[bytes]:
+    return [data[i : i + size] for i in range(0, len(data), size)]
+
+
+def nested(rng: random.Random) -> bytes:
+    """Records whose payloads are WARC.gz files, stored verbatim, as deflate does with what it cannot compress."""
+    inner = packed(records(rng, 12, 2_000))
+    return packed([warc_record(i, inner if i % 3 == 0 else b"x" * i) for i in range(20)], 0)
+
+
+def nested_long(rng: random.Random) -> bytes:
+    """The same, longer than one stored block."""
+    inner = packed(records(rng, 100, 2_000))
+    return packed([warc_record(i, inner if i % 2 == 0 else b"x" * i) for i in range(6)], 0)
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    spoilt = bytearray(data)
+    for _ in range(6):
+        spoilt[rng.randrange(20, len(spoilt))] ^= 1 << rng.randrange(8)
+    at = len(spoilt) // 3
+    return bytes(spoilt[:at] + bytes(100) + rng.randbytes(50) + spoilt[at:-7])
+
+
+def documents(count: int, rng: random.Random) -> bytes:
+    made = ({"id": f"n{i}", "text": "text " * rng.randrange(40) + str(i)} for i in range(count))
+    return b"".join(json.dumps(d).encode() + b"\n" for d in made)
+
+
+def spoilt_lines(rng: random.Random) -> bytes:
+    return documents(100, rng) + b"\n\n  \nbroken\n" + b"x" * 5_000 + b"\n" + documents(100, rng).rstrip(b"\n")
+
+
+FILES: dict[str, tuple[str, Callable[[random.Random], bytes]]] = {
+    "warc.gz": ("warc", lambda rng: packed(records(rng, 60, 3_000))),
+    "warc.gz, members that cut records": (
+        "warc",
+        lambda rng: packed(in_members_of(b"".join(records(rng, 30, 900)), 700)),
+    ),
+    "warc.gz, damaged": ("warc", lambda rng: damaged(rng, packed(records(rng, 60, 3_000)))),
+    "warc.gz within warc.gz": ("warc", nested),
+    "long warc.gz within warc.gz": ("warc", nested_long),
+    "warc.zst": ("warc", lambda rng: b"".join(map(zstandard.compress, records(rng, 60, 3_000)))),
+    "warc.zst, damaged": ("warc", lambda rng: damaged(rng, b"".join(map(zstandard.compress, records(rng, 60, 3_000))))),
+    "warc": ("warc", lambda rng: b"".join(records(rng, 30, 2_000))),
+    "jsonl": ("jsonl", lambda rng: documents(300, rng)),
+    "jsonl, broken lines": ("jsonl", spoilt_lines),
+    "jsonl, no JSON in it": ("jsonl", lambda rng: b"not a line of JSON\n" * 2_000),
+    "jsonl.gz, a member": ("jsonl", lambda rng: gzip.compress(documents(300, rng), mtime=0)),
+    "jsonl.gz, members of lines": (
+        "jsonl",
+        lambda rng: packed([documents(rng.randrange(12), rng) for _ in range(40)]),
+    ),
+    "jsonl.gz, members that cut lines": ("jsonl", lambda rng: packed(in_members_of(documents(200, rng), 333))),
+    "jsonl.gz, damaged": ("jsonl", lambda rng: damaged(rng, packed(in_members_of(documents(400, rng), 1_000)))),
+    "jsonl.zst, many frames": (
+        "jsonl",
+        lambda rng: b"".join(zstandard.compress(d) for d in in_members_of(documents(400, rng), 1_111)),
+    ),
+    "jsonl.zst, skippable frames": (
+        "jsonl",
+        lambda rng: b"".join(
+            zstandard.compress(d) + struct.pack("<II", 0x184D2A50, 5) + b"seek!"
+            for d in in_members_of(documents(200, rng), 2_000)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_ranges_give_what_the_whole_gives(tmp_path: Path, name: str) -> None:
+    kind, make = FILES[name]
+    rng = random.Random(name)
+    data = make(rng)
+    path = tmp_path / "a.data"
+    path.write_bytes(data)
+    params = {} if kind == "warc" else {"max_line_bytes": 4_000}
+    whole, one = rows_of(kind, path, 0, **params)
+    assert one == 1
+    assert whole
+    most = 1
+    sizes = [
+        max(64, len(data) // 60),
+        len(data) // 2,
+        len(data) - 1,
+        *(rng.randrange(len(data) // 60, len(data)) for _ in range(4)),
+    ]
+    for size in sizes:
+        found, shards = rows_of(kind, path, size, **params)
+        assert found == whole, size
+        most = max(most, shards)
+    assert (most > 1) == (name not in ("warc", "jsonl.gz, a member"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_byte_ranges(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    path = tmp_path / "a.data"
+    for kind, data in (
+        ("warc", packed(records(rng, 6, 60))),
+        ("jsonl", documents(6, rng)),
+        ("jsonl", packed(in_members_of(documents(4, rng), 50))),
+    ):
+        path.write_bytes(data)
+        whole, _ = rows_of(kind, path, 0)
+        found, shards = rows_of(kind, path, 1)
+        assert (found, shards) == (whole, len(data))
+
+
+def test_a_file_inside_a_record_is_never_taken_for_the_file_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    data = nested_long(random.Random(1))
+    assert data.count(b"\x1f\x8b\x08") > 250, "the inner file's members must stand in the outer one verbatim"
+    path.write_bytes(data)
+    found, _ = rows_of("warc", path, 3_000)
+    assert [r["record_id"] for r in found] == [f"<urn:uuid:{i}>" for i in range(6)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"x")), max_size=30),
+    st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any),
+    st.lists(st.integers(0, 200), max_size=4),
+    st.integers(3, 10),
+)
+def test_lines_of_any_ranges(contents: list[bytes], sizes: list[int], cuts: list[int], limit: int) -> None:
+    """Pieces of any sizes, ranges that meet at any of their borders, plain and as members."""
+    data = b"\n".join(contents)
+    borders = [0]
+    i = 0
+    while borders[-1] < len(data):
+        borders.append(min(len(data), borders[-1] + sizes[i % len(sizes)]))
+        i += 1
+    for inner in (-1, 0):
+        made = [Piece(data[a:b], a, inner, inner == 0, b) for a, b in itertools.pairwise(borders) if a < b]
+        whole = list(lines(made, limit))
+        points = sorted({0, *(min(range(len(made)), key=lambda k: abs(made[k].offset - c), default=0) for c in cuts)})
+        got = []
+        for first, last in zip(points, [*points[1:], len(made)], strict=True):
+            part = [
+                Piece(p.data, p.offset, p.inner, p.ends, p.end, beyond=k >= last)
+                for k, p in enumerate(made)
+                if k >= first
+            ]
+            got += list(lines(part, limit, middle=first > 0))
+        assert got == whole
+
+
+@pytest.mark.parametrize("kind", ["plain", "dictionary"])
+def test_parquet_at_row_groups(tmp_path: Path, kind: str) -> None:
+    texts = [f"text {i} " * (i % 50) for i in range(2_000)]
+    path = tmp_path / "a.parquet"
+    values = pa.array(texts) if kind == "plain" else pa.array(texts).dictionary_encode()
+    pq.write_table(pa.table({"text": values, "n": np.arange(2_000)}), path, row_group_size=90)
+    whole, _ = rows_of("parquet", path, 0)
+    assert [r["text"] for r in whole] == texts
+    size = path.stat().st_size
+    for split_size in (size // 40, 7_777, size // 2, size - 1):
+        found, shards = rows_of("parquet", path, split_size)
+        assert found == whole, split_size
+        assert shards == -(-size // split_size)
+
+
+def test_a_broken_parquet_file_is_one_row_however_it_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(random.Random(1).randbytes(50_000))
+    found, shards = rows_of("parquet", path, 1_000)
+    assert (len(found), shards) == (1, 50)
+    assert found[0]["quarantine"].startswith("not_parquet: ")
+
+
+def test_a_wrong_field_is_an_error_in_every_range(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"content": "a", "link": "b"}\n' * 500)
+    stage = Jsonl(paths=(str(path),), split_size=1_000, group_bytes=1)
+    for split in stage.splits():
+        with pytest.raises(ConfigError, match="has the field 'text'") as caught:
+            list(stage.read(split))
+        assert "content, link" in str(caught.value)
+
+
+def test_what_cannot_be_entered_is_not_cut(tmp_path: Path) -> None:
+    long_member = gzip.compress(random.Random(1).randbytes(2 << 20))
+    for data, expected in (
+        (long_member * 2, "whole"),
+        (gzip.compress(b"a") * 2, "members"),
+        (gzip.compress(b"a"), "whole"),
+        (b"plain", "plain"),
+        (b"\x04\x22\x4d\x18 lz4", "whole"),
+        (b"BZh9", "whole"),
+        (b"\xfd7zXZ\x00", "whole"),
+        (gzip.compress(b"a" * 1000)[:-9] + b"damaged...", "whole"),
+    ):
+        (tmp_path / "a").write_bytes(data)
+        with (tmp_path / "a").open("rb") as stream:
+            assert layout(stream) == expected
