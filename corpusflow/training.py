@@ -31,7 +31,7 @@ from corpusflow.stage import Stage
 
 Hook = Literal["train", "evaluate"]
 #: Names that people use for the stage meant.
-ALIASES: Final = {"tokenizer": "tokenize.sentencepiece"}
+ALIASES: Final = {"tokenizer": "tokenize.sentencepiece", "pii": "clean.pii", "toxicity": "toxicity.classifier"}
 
 
 @dataclass(frozen=True)

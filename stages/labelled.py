@@ -28,6 +28,6 @@ def read_labelled(paths: Sequence[str], wanted: str, convert: Callable[[dict[str
         for number, line in enumerate(data.splitlines(), 1):
             try:
                 row = convert(json.loads(line))
-            except (ValueError, KeyError, TypeError) as e:
+            except (ValueError, KeyError, TypeError, StopIteration) as e:
                 raise ConfigError(f"{path}:{number}: not an object with {wanted} ({e})") from e
             yield row

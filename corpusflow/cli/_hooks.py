@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from corpusflow.cli._show import stdout
+from corpusflow.cli._table import print_report
 from corpusflow.errors import ConfigError
 from corpusflow.texts import texts_of
 from corpusflow.training import Hook, Option, Trainer, trainable, trainer
@@ -64,8 +66,14 @@ def command_of(made: Trainer, name: str) -> click.Command:
             click.Option(["--sample-seed"], type=int, default=0, show_default=True, help="Which of them."),
         ]
 
-    def call(**given: Any) -> None:
-        click.echo(json.dumps(run_hook(made, given), ensure_ascii=False, indent=1, default=str))
+    parameters.append(click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of tables."))
+
+    def call(as_json: bool, **given: Any) -> None:
+        report = run_hook(made, given)
+        if as_json:
+            click.echo(json.dumps(report, ensure_ascii=False, indent=1, default=str))
+        else:
+            print_report(stdout(), report)
 
     return click.Command(name, params=parameters, callback=call, help=f"{made.summary}\n\nStage: {made.stage}.")
 

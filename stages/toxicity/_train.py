@@ -154,32 +154,44 @@ def evaluation_rows(paths: Sequence[str], holdout: int, source: str) -> list[dic
     return rows
 
 
-def report(rows: Sequence[Mapping[str, Any]], scores: np.ndarray) -> dict[str, Any]:
-    """AUC over all, by language and by source; precision and recall at thresholds; the worst mistakes."""
-    toxic = np.array([bool(row["toxic"]) for row in rows])
+def report(rows: Sequence[Mapping[str, Any]], scores: np.ndarray, threshold: float) -> dict[str, Any]:
+    """AUC over all, by language and by source, with what the threshold makes of them; other thresholds; the worst mistakes."""
+    toxic = np.array([bool(row["toxic"]) for row in rows], np.bool_)
     by: dict[str, dict[str, Any]] = {"lang": {}, "source": {}}
     for key, table in by.items():
         for value in sorted({str(row.get(key, "")) for row in rows}):
             inside = np.array([str(row.get(key, "")) == value for row in rows])
-            table[value] = {"texts": int(inside.sum()), "auc": auc(scores[inside], toxic[inside])}
-    thresholds = []
-    for limit in (0.3, 0.5, 0.7, 0.8, 0.9):
-        flagged = scores > limit
-        right = int((flagged & toxic).sum())
-        precision = right / max(int(flagged.sum()), 1)
-        thresholds.append({"over": limit, "precision": precision, "recall": right / max(int(toxic.sum()), 1)})
-    order = np.argsort(np.where(toxic, 1 - scores, scores))[::-1][:20]
+            table[value] = _confusion(scores[inside], toxic[inside], threshold)
+    order = np.argsort(np.where(toxic, 1 - scores, scores), kind="stable")[::-1][:20]
     worst = [
         {"toxic": bool(toxic[i]), "score": round(float(scores[i]), 4), "text": rows[i]["text"][:120]} for i in order
     ]
     return {
-        "texts": len(rows),
-        "auc": auc(scores, toxic),
+        **_confusion(scores, toxic, threshold),
+        "threshold": threshold,
         "by_language": by["lang"],
         "by_source": by["source"],
-        "thresholds": thresholds,
+        "thresholds": [{"over": limit, **_shares(scores > limit, toxic)} for limit in (0.3, 0.5, 0.7, 0.8, 0.9)],
         "worst": worst,
     }
+
+
+def _confusion(scores: np.ndarray, toxic: np.ndarray, threshold: float) -> dict[str, Any]:
+    flagged = scores > threshold
+    return {
+        "texts": len(scores),
+        "auc": auc(scores, toxic),
+        "toxic_flagged": int((flagged & toxic).sum()),
+        "toxic_kept": int((~flagged & toxic).sum()),
+        "other_flagged": int((flagged & ~toxic).sum()),
+        "other_kept": int((~flagged & ~toxic).sum()),
+    }
+
+
+def _shares(flagged: np.ndarray, toxic: np.ndarray) -> dict[str, float | None]:
+    """Precision and recall, None where there is nothing to take a share of."""
+    right, found, all_ = int((flagged & toxic).sum()), int(flagged.sum()), int(toxic.sum())
+    return {"precision": right / found if found else None, "recall": right / all_ if all_ else None}
 
 
 def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:

@@ -266,7 +266,12 @@ class Classifier(Composite):
 
     @staticmethod
     def evaluate(
-        *, data: Sequence[str], model: str = "corpusflow.ftz", holdout: int = 7, source: str = ""
+        *,
+        data: Sequence[str],
+        model: str = "corpusflow.ftz",
+        holdout: int = 7,
+        source: str = "",
+        threshold: float = 0.7,
     ) -> Mapping[str, Any]:
         """Measure the classifier on labelled texts.
 
@@ -275,13 +280,14 @@ class Classifier(Composite):
             model: the classifier.
             holdout: only rows whose crc32 is a multiple of this, and no text that also occurs outside; 0 for all.
             source: only rows of this `source`.
+            threshold: score over which a text counts as flagged.
         """
         from stages.toxicity import _train
 
         rows = _train.evaluation_rows(data, holdout, source)
         texts = pa.array([row["text"] for row in rows], pa.large_string())
         batch = ClassifierScore(model=model).score(pa.RecordBatch.from_arrays([texts], names=["text"]))
-        return _train.report(rows, np.asarray(batch.column("toxicity.score"), np.float64))
+        return _train.report(rows, np.asarray(batch.column("toxicity.score"), np.float64), threshold)
 
 
 STAGE = Classifier

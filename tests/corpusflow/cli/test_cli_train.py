@@ -19,13 +19,17 @@ from corpusflow.texts import texts_of, units_of
 
 def test_train_and_measure_a_tokenizer_on_a_run(call: Any, small_run: Any, tmp_path: Path) -> None:
     out = tmp_path / "own.model"
-    made = call("train", "tokenizer", "--run", small_run, "--stage", "dedup.exact", "--vocab-size", 4000, "--out", out)
+    made = call(
+        "train", "tokenizer", "--run", small_run, "--stage", "dedup.exact", "--vocab-size", 4000, "--out", out, "--json"
+    )
     assert made.status == 0
     report = json.loads(made.out)
     documents = corpusflow.open_run(str(small_run)).stage("dedup.exact").table(["id"]).num_rows
     assert report["texts"] == documents
     assert sentencepiece.SentencePieceProcessor(model_file=str(out)).get_piece_size() == 4000
-    measured = call("eval", "tokenizer", "--texts", f"{small_run}:dedup.exact", "--documents", 30, "--model", out)
+    measured = call(
+        "eval", "tokenizer", "--texts", f"{small_run}:dedup.exact", "--documents", 30, "--model", out, "--json"
+    )
     rows = json.loads(measured.out)["model"]
     assert set(rows) == {"Latn", "Hani"}
     assert 0 < rows["Latn"]["tokens_per_character"] < 1

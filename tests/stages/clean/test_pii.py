@@ -267,3 +267,32 @@ def test_labelled_sentences() -> None:
     for kind in ("email", "card", "iban", "ip", "ssn", "phone"):
         assert right[kind] / (right[kind] + missed[kind]) >= 0.97, (kind, right, missed)
         assert right[kind] / (right[kind] + wrong[kind]) >= 0.97, (kind, right, wrong)
+
+
+def test_evaluate_counts_confuses_and_shows(tmp_path: Path) -> None:
+    rows = [
+        {"text": "à jane@example.com!", "spans": [{"kind": "email", "start": 2, "end": 18}]},
+        {"full_text": "call 780 now, Bob", "spans": [
+            {"entity_type": "PHONE_NUMBER", "start_position": 5, "end_position": 8},
+            {"entity_type": "PERSON", "start_position": 14, "end_position": 17},
+        ]},
+        {"text": "id 93.184.216.34", "spans": [{"label": "mac_address", "start": 3, "end": 16}]},
+        {"text": "nothing labelled: joe@example.com", "spans": []},
+        {"text": "nothing at all"},
+    ]  # fmt: skip
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    report = Pii.evaluate(data=[str(path)])
+    kinds = {
+        kind: (row["right"], row["missed"], row["wrong"], row["precision"], row["recall"])
+        for kind, row in report["by_kind"].items()
+    }
+    assert kinds == {
+        "email": (1, 0, 1, 0.5, 1.0), "phone": (0, 1, 0, None, 0.0), "ip": (0, 0, 1, 0.0, None), "mac": (0, 1, 0, None, 0.0),
+    }  # fmt: skip
+    confusion = {(c["labelled"], c["found"]): c["times"] for c in report["confusion"]}
+    assert confusion == {("phone", "-"): 1, ("mac", "ip"): 1, ("-", "email"): 1}
+    assert {"labelled": None, "found": "email", "text": "nothing labelled: ⟦joe@example.com⟧"} in report["worst"]
+    path.write_text('{"text": "a", "spans": [{"kind": "email", "start": 0, "end": 9}]}\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"a\.jsonl:1.*span 0 to 9"):
+        Pii.evaluate(data=[str(path)])

@@ -186,6 +186,7 @@ def test_train_then_evaluate(tmp_path: Path) -> None:
     held = [i for i in range(400) if zlib.crc32(f"{ABUSE if i % 2 else RIVER} {i}".encode()) % 7 == 0]
     assert result["texts"] == len(held)
     assert result["auc"] == 1.0
+    assert sum(result[k] for k in ("toxic_flagged", "toxic_kept", "other_flagged", "other_kept")) == len(held)
     left_out = Classifier.evaluate(data=[data], model=out, source="s0", holdout=0)
     assert left_out["texts"] == 134
     assert list(left_out["by_source"]) == ["s0"]
@@ -205,6 +206,19 @@ def test_held_out_rows_are_not_trained_on(tmp_path: Path) -> None:
     ordinary.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents), encoding="utf-8")
     negatives = {text for text, _ in _train.ordinary_rows([str(ordinary)])}
     assert negatives == {text for text in documents if zlib.crc32(text.encode()) % 2}
+
+
+def test_report_counts_and_orders_mistakes() -> None:
+    rows = [
+        {"text": c, "toxic": t, "lang": lang}
+        for c, t, lang in zip("abcd", (1, 1, 0, 0), ("en", "zh", "en", "zh"), strict=True)
+    ]
+    report = _train.report(rows, np.array([0.9, 0.2, 0.8, 0.1]), 0.7)
+    counts = ("toxic_flagged", "toxic_kept", "other_flagged", "other_kept")
+    assert [report[k] for k in counts] == [1, 1, 1, 1]
+    assert [report["by_language"]["en"][k] for k in counts] == [1, 0, 1, 0]
+    assert [w["text"] for w in report["worst"]][:2] in (["b", "c"], ["c", "b"])
+    assert {row["over"]: (row["precision"], row["recall"]) for row in report["thresholds"]}[0.8] == (1.0, 0.5)
 
 
 def test_area_under_the_curve() -> None:
