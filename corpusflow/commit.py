@@ -59,6 +59,15 @@ class Attempt:
         """Name a finished file in the record to come."""
         self._parts.append(PartFile(label, path, upload.size, upload.digest(), rows, *upload.tail()))
 
+    @property
+    def parts(self) -> tuple[PartFile, ...]:
+        """The files that the record to come names so far."""
+        return tuple(self._parts)
+
+    def carry(self, part: PartFile) -> None:
+        """Name a file of an earlier record of the shard, which is as it was, in the record to come."""
+        self._parts.append(part)
+
     def commit(
         self,
         counters: Mapping[str, Any],
@@ -334,6 +343,33 @@ class Dataset:
                 hint="start another run folder, or delete this dataset's folder and run again",
             )
         self.storage.replace(self.path(seal["manifest"]), _manifest_bytes(ordered))
+
+    def seal_again(self, changed: Mapping[tuple[int, str], Record]) -> list[str]:
+        """Let every seal name other records of some shards, by (shard, key), whatever their contents (after a takedown).
+
+        Returns:
+            the names of manifests that no seal names any more; the caller deletes them.
+        """
+        named: set[str] = set()
+        for info in list(self.storage.list(self.root)):
+            name = os.path.basename(info.path)
+            if not name.startswith("_SEALED-"):
+                continue
+            epoch = int(name[8:12])
+            before = self.sealed_records(epoch) or {}
+            after = [changed.get((r.shard, r.key), r) for r in before.values()]
+            seal = self.seal_of(epoch)
+            if seal is not None and any(r.attempt != before[r.shard].attempt for r in after):
+                ordered = sorted(after, key=lambda r: r.shard)
+                digest = content_digest(ordered)
+                manifest = f"manifest-{digest[:16]}.parquet"
+                self.storage.replace(self.path(manifest), _manifest_bytes(ordered))
+                body = json.dumps({"digest": digest, "manifest": manifest, "shards": len(ordered)}).encode()
+                self.storage.replace(self.path(name), body)
+                seal = {"manifest": manifest}
+            named.add(str((seal or {}).get("manifest")))
+        listed = [os.path.basename(i.path) for i in self.storage.list(self.root)]
+        return [n for n in listed if n.startswith("manifest-") and n not in named]
 
     def verify(self, record: Record, *, digests: bool = True) -> None:
         """Hold the files of a record against it.

@@ -223,16 +223,7 @@ def run_phase_task(plan: Plan, node: Node, phase_name: str, index: int) -> TaskR
     record = dataset.record(index, phase_key(node, phase_name, index))
     if record is None:
         started = time.perf_counter()
-        phases = phases_of(node)
-        phase = next(p for p in phases if p.name == phase_name)
-        task = Task(plan, node, phase_name, index)
-        try:
-            phase.run(task)
-        except BaseException:
-            task.abort()
-            raise
-        if phase is phases[0] and phase.tasks is None:
-            _count_survivors(task)
+        task = perform(plan, node, phase_name, index)
         seconds = time.perf_counter() - started
         record = task.attempt.commit(
             task.counters, task.notes, libraries=node.libraries, advice={"seconds": round(seconds, 3)}
@@ -241,6 +232,21 @@ def run_phase_task(plan: Plan, node: Node, phase_name: str, index: int) -> TaskR
     result.counters[node.index] = record.counters
     result.advice[node.index] = record.advice
     return result
+
+
+def perform(plan: Plan, node: Node, phase_name: str, index: int) -> Task:
+    """Run one task of a phase; its attempt is the caller's to commit."""
+    phases = phases_of(node)
+    phase = next(p for p in phases if p.name == phase_name)
+    task = Task(plan, node, phase_name, index)
+    try:
+        phase.run(task)
+    except BaseException:
+        task.abort()
+        raise
+    if phase is phases[0] and phase.tasks is None:
+        _count_survivors(task)
+    return task
 
 
 def _count_survivors(task: Task) -> None:

@@ -31,6 +31,7 @@ from corpusflow.schema import (
     is_signal,
 )
 from corpusflow.stage import FileRange, Source, Split
+from corpusflow.takedown.journal import refusals
 
 #: The Source's own checkpoint: everything about a record but its contents.
 INDEX_COLUMNS = {
@@ -40,6 +41,10 @@ INDEX_COLUMNS = {
     QUARANTINE: pa.string(),
 }
 NOT_SAMPLED = "not_sampled"
+#: Why a record that was taken down is skipped (corpusflow/takedown).
+TAKEDOWN = "takedown"
+#: Label of the part that names rows of a wide checkpoint that were taken down: their columns are null, their numbers stay.
+REMOVED = "takedown"
 ROWS = "rows"  # label of the main part in a commit record
 QUARANTINED = "quarantine"  # label of the part that names quarantined rows
 
@@ -186,11 +191,23 @@ class ShardReader:
         part = record.part(ROWS)
         if part is None:
             return np.zeros(0, np.bool_)
-        if base != SOURCE_BASE or record.counters["kept"] == part.rows:
+        if base != SOURCE_BASE:
+            alive = np.ones(part.rows, np.bool_)
+            alive[self.removed(base)] = False
+            return alive
+        if record.counters["kept"] == part.rows:
             return np.ones(part.rows, np.bool_)
         table = read_part(self.dataset(self.source_node()), part, [SKIPPED, QUARANTINE])
         alive = table.column(SKIPPED).is_null().to_numpy() & table.column(QUARANTINE).is_null().to_numpy()
         return np.asarray(alive)
+
+    def removed(self, wide: int) -> np.ndarray:
+        """Rows of a wide checkpoint that were taken down, int32."""
+        record = self.base_record(wide)
+        part = record.part(REMOVED)
+        if part is None:
+            return np.empty(0, np.int32)
+        return np.asarray(read_part(self.dataset(self.plan.nodes[wide]), part, [ROW]).column(ROW).to_numpy(), np.int32)
 
     def _bury(self, node: Node, base: int, fate: Fate) -> None:
         """Take out the rows that a node quarantined."""
@@ -233,6 +250,8 @@ class ShardReader:
         part = self.need(node).part(ROWS)
         if part is None:
             return
+        if wanted is None and len(self.removed(base)):
+            wanted = self._documents(base)
         for start, batch in iterate_part(self.dataset(node), part, columns, wanted):
             rows = np.arange(start, start + batch.num_rows, dtype=np.int32) if columns else None
             if rows is None:
@@ -281,6 +300,7 @@ class ShardReader:
             raise StageError(f"{node.name} is not a Source")
         split = Split(tuple(FileRange(p, r, size, etag, a, b) for p, r, size, etag, a, b in self.shard.files))
         columns = source_columns(self.plan)
+        refused = refusals(self.plan.run_dir)
         start = 0
         left = self.shard.limit
         for batch in source.read(split):
@@ -290,6 +310,8 @@ class ShardReader:
             batch = self._conformed(node, batch, columns)
             if self.plan.sample is not None:
                 batch = _sampled(batch, self.plan.sample, self.plan.seed)
+            if refused is not None:
+                batch = _refuse(batch, refused.rows(batch))
             batch = _one_verdict(batch)
             if batch.num_rows:
                 yield np.arange(start, start + batch.num_rows, dtype=np.int32), batch
@@ -353,6 +375,17 @@ def source_columns(plan: Plan) -> dict[str, pa.DataType]:
 def signal_providers(plan: Plan, index: int) -> dict[str, int]:
     """Signal -> the last node before position `index` that makes it."""
     return {c: n.index for n in plan.nodes[:index] if n.kind != "wide" for c in n.adds if is_signal(c)}
+
+
+def _refuse(batch: pa.RecordBatch, taken_down: np.ndarray) -> pa.RecordBatch:
+    """The batch with records that were taken down as skipped ones, of which no more than that is known."""
+    if not taken_down.any():
+        return batch
+    kept = pa.array(np.arange(batch.num_rows), pa.int64(), mask=taken_down)
+    arrays = [c.take(kept) for c in batch.columns]
+    i = batch.schema.get_field_index(SKIPPED)
+    arrays[i] = pc.if_else(pa.array(taken_down), TAKEDOWN, arrays[i])
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
 def _one_verdict(batch: pa.RecordBatch) -> pa.RecordBatch:

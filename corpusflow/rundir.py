@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from corpusflow.config import Config
 from corpusflow.errors import ConfigError, CorruptShardError, PlanDriftError
 from corpusflow.fingerprint import fingerprint
 from corpusflow.listing import changed_inputs, make_shards
-from corpusflow.pinned import pinned_code_path, pinned_path
+from corpusflow.pinned import at_home, pinned_code_path, pinned_path
 from corpusflow.plan import Plan, Shard, shard_table, shards_from_table
 from corpusflow.planner import Planner
 from corpusflow.storage import storage_for
@@ -67,6 +68,17 @@ class RunDir:
                 hint="start one with `corpusflow run configs/web.yaml`",
             ) from e
         return Plan.from_data(data, self._shards(data["epoch"]))
+
+    def plans(self) -> Iterator[Plan]:
+        """Every plan the folder has seen, as it lies now, the latest one last."""
+        latest = at_home(self.latest_plan(), self.path)
+        for info in sorted(self.storage.list(self.file("plans")), key=lambda i: i.path):
+            if info.path.endswith(".json"):
+                data = json.loads(self.storage.get(info.path))
+                plan = at_home(Plan.from_data(data, self._shards(data["epoch"])), self.path)
+                if plan != latest:
+                    yield plan
+        yield latest
 
     def store_plan(self, plan: Plan) -> str:
         """Put a plan where workers find it; returns its path.

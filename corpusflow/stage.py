@@ -381,6 +381,14 @@ class Sink(Stage):
         """Optional, for `corpusflow explain`: where a document lies, one small JSON mapping per published file."""
         return iter(())
 
+    def holding(self, inputs: PhaseInputs, phase: str, ids: pa.Array) -> set[int] | None:
+        """Optional, for `corpusflow takedown`: the tasks of a phase whose files hold documents of these ids (strings).
+
+        A takedown runs those tasks again without the documents; the tasks of phases over shards it knows itself. Phases
+        before the last keep what they noted, so that the files are cut where they were. None: not known, all of them.
+        """
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Composite(Stage):

@@ -117,18 +117,24 @@ def _count_filters(reader: ShardReader, filters: list[Node]) -> None:
     """Evaluate pending Filters over whole shards, from signals, and commit their counts."""
     for node in filters:
         started = time.perf_counter()
-        fate = reader.fate(node.index, node.base)
-        rows = np.flatnonzero(fate.alive).astype(np.int32)
-        verdict = reader.verdict(node, rows, node.base)
-        counts = np.bincount(verdict.first[verdict.first >= 0], minlength=len(node.rule_list))
         output = Output(reader, node)
-        output.counters = {
-            "in": len(rows),
-            "kept": int(verdict.kept.sum()),
-            "dropped": {r.reason: int(c) for r, c in zip(node.rule_list, counts, strict=True) if c},
-            "inapplicable": {r.reason: int(c) for r, c in zip(node.rule_list, verdict.inapplicable, strict=True) if c},
-        }
-        if fate.lost:
-            output.counters["lost"] = fate.lost
+        output.counters = filter_counters(reader, node)
         output.seconds = time.perf_counter() - started
         output.commit(reader)
+
+
+def filter_counters(reader: ShardReader, node: Node) -> dict[str, Any]:
+    """What a Filter's record counts of one shard, from the signals as committed."""
+    fate = reader.fate(node.index, node.base)
+    rows = np.flatnonzero(fate.alive).astype(np.int32)
+    verdict = reader.verdict(node, rows, node.base)
+    counts = np.bincount(verdict.first[verdict.first >= 0], minlength=len(node.rule_list))
+    counters: dict[str, Any] = {
+        "in": len(rows),
+        "kept": int(verdict.kept.sum()),
+        "dropped": {r.reason: int(c) for r, c in zip(node.rule_list, counts, strict=True) if c},
+        "inapplicable": {r.reason: int(c) for r, c in zip(node.rule_list, verdict.inapplicable, strict=True) if c},
+    }
+    if fate.lost:
+        counters["lost"] = fate.lost
+    return counters

@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, str]] = {
     "eval": "Measure a tokenizer or a model.",
     "stages": "List the stages, or show one with its parameters.",
     "schema": "Print the JSON Schema of a config, for editors.",
+    "takedown": "Take documents out of a finished run.",
     "gc": "Delete what no commit record names.",
     "version": "Print versions.",
 }

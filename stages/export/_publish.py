@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from corpusflow import Part, PhaseInputs, Published
 
 from ._shuffle import SPLITS, WRITE
@@ -24,6 +27,17 @@ def numbered(inputs: PhaseInputs) -> list[tuple[str, str, int]]:
     for split in SPLITS:
         tasks = [task for task in sorted(info) if split in info[task]]
         found += [(split, f"{split}-{i:05d}-of-{len(tasks):05d}", task) for i, task in enumerate(tasks)]
+    return found
+
+
+def holding(inputs: PhaseInputs, phase: str, ids: pa.Array, suffix: str) -> set[int]:
+    """Tasks of a phase one of whose Parquet files ``<split>.<suffix>`` has one of the ids (strings) in its column `id`."""
+    found = set()
+    for part in inputs.parts(phase):
+        if part.name.partition(".")[2] == suffix and part.task not in found:
+            column = inputs.read_parquet(part, ["id"]).column("id")
+            if pc.any(pc.is_in(column, value_set=ids)).as_py():
+                found.add(part.task)
     return found
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from corpusflow import Check, ConfigError, Part, Phase, PhaseInputs, PhaseTask, Published, Sink, param
 
-from ._publish import published
+from ._publish import holding, published
 from ._shuffle import SORT, SPLITS, WRITE, ordered, output_files, split_of, write_runs
 from ._verify import TOKENS, check_files, find_tokens, follow
 
@@ -114,6 +114,9 @@ class TokenSink(Sink):
 
     def find(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
         return find_tokens(inputs, WRITE, document_id)
+
+    def holding(self, inputs: PhaseInputs, phase: str, ids: pa.Array) -> set[int] | None:
+        return holding(inputs, phase, ids, "documents.parquet")
 
     def _sort(self, task: PhaseTask) -> None:
         write_runs(task, ("id", TOKENS), lengths_of, self.validation, min(self.file_tokens, _SLICE_TOKENS))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from corpusflow import Check, ConfigError, Part, Phase, PhaseInputs, PhaseTask, Published, Sink, param
 
-from ._publish import numbered, published
+from ._publish import holding, numbered, published
 from ._row_groups import RowGroupWriter
 from ._shuffle import SORT, SPLITS, WRITE, ordered, output_files, split_of, write_runs
 
@@ -92,6 +92,9 @@ class Parquet(Sink):
                     ids = inputs.read_parquet(part, ["id"]).column("id")
                     for row in np.flatnonzero(pc.equal(ids, document_id).to_numpy()):
                         yield {"file": f"{stem}.parquet", "row": int(row)}
+
+    def holding(self, inputs: PhaseInputs, phase: str, ids: pa.Array) -> set[int] | None:
+        return holding(inputs, phase, ids, "parquet")
 
     def _sort(self, task: PhaseTask) -> None:
         write_runs(task, self._columns(task), row_bytes, self.validation, min(self.file_bytes, _SLICE_BYTES))
