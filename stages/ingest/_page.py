@@ -1,7 +1,7 @@
 """What happens to one page in the sandbox: codings undone, charset decided, taken apart, its main text chosen.
 
 Runs in the child process only (`corpusflow.Sandbox`). Reads a header {type, coding} and the body as stored; answers
-{outcome, charset, about} and the text and title in UTF-8. A pure function of the page.
+{outcome, charset, about, reserved} and the text and title in UTF-8. A pure function of the page.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from stages.kernels.charset import to_utf8
+from stages.kernels.consent import reservations
 from stages.kernels.html import hazard, kind_of
 from stages.kernels.http import CodingError, TooLargeError, undo
-from stages.kernels.page_head import about
+from stages.kernels.page_head import RESERVATION, ROBOTS, about
 
 Engine = Literal["blocks", "resiliparse", "trafilatura"]
 Answer = tuple[dict[str, Any], Sequence[bytes]]
@@ -59,7 +60,10 @@ def extract(body: bytes, content_type: str | None, coding: str | None, max_bytes
     text, title = found
     if not text.strip():
         return {"outcome": "empty", "charset": charset}, ()
-    header = {"outcome": None, "charset": charset, "about": about(page) if kind == "html" else {}}
+    fields = about(page) if kind == "html" else {}
+    header = {"outcome": None, "charset": charset, "about": fields}
+    if ROBOTS in fields or RESERVATION in fields:
+        header["reserved"] = sorted(reservations(fields.pop(ROBOTS, None), fields.pop(RESERVATION, None)))
     return header, (text, title[:_TITLE_CHARACTERS].encode("utf-8", "replace"))
 
 

@@ -1,24 +1,29 @@
 """ingest.extract: from the bytes of a page to its text.
 
 Reads `raw` with its declared type and codings, writes `text`, `title`, and as signals the outcome, the charset, and what the
-page says of itself (language, author, date, canonical address, licence). Rows without `raw` (from JSONL, Parquet, text) pass
-untouched, so that one chain serves all inputs. Promises that no row vanishes: a page
-that gives no text has an outcome saying why, and is dropped by a rule; one that kills or outlasts the parser process is
-quarantined, its neighbours unharmed.
+page says of itself (language, author, date, canonical address, licence). `extract.noai`, `extract.noimageai` and `extract.tdm`
+(int8) say who objects to training: 1 the page's head, 2 the response's headers (from `meta`), 3 both, 0 nobody; null where
+neither was there to look at. Pages whose owners object are dropped, as `consent` names them, and their text is stored nowhere.
+
+Rows without `raw` (from JSONL, Parquet, text) pass untouched, so that one chain serves all inputs. Promises that no row
+vanishes: a page that gives no text has an outcome saying why, and is dropped by a rule; one that kills or outlasts the parser
+process is quarantined, its neighbours unharmed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from corpusflow import Composite, Filter, Rule, Sandbox, Stage, Transform, param
 from stages.ingest._main_text import Reader
 from stages.ingest._page import Engine
+from stages.kernels.consent import PAGE, RESERVATION_HEADER, RESERVATIONS, RESPONSE, ROBOTS_HEADER, of_headers
 from stages.kernels.page_head import FIELDS
 
 #: Outcome of a page without text -> what it means.
@@ -35,6 +40,8 @@ OUTCOMES: Final[Mapping[str, str]] = {
 }
 
 
+Reservation = Literal["noai", "noimageai", "tdm"]
+
 _ENGINE_DOC: Final = (
     "What finds the main text: `blocks` (ours), `resiliparse`, or `trafilatura` (slow, must be installed)."
 )
@@ -46,14 +53,15 @@ _MEMORY_BYTES: Final = 2 << 30
 class ExtractText(Transform):
     """Main text of a page: decoded, parsed in a killable process, boilerplate left out."""
 
-    version: ClassVar[int] = 2
-    reads: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding", "text")
+    version: ClassVar[int] = 3
+    reads: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding", "text", "meta")
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         "text": pa.large_string(),
         "title": pa.string(),
         "extract.outcome": pa.string(),
         "extract.charset": pa.string(),
         **{f"extract.{name}": pa.string() for name in FIELDS},
+        **{f"extract.{name}": pa.int8() for name in RESERVATIONS},
     }
     removes: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding")
     libraries: ClassVar[tuple[str, ...]] = ("resiliparse",)
@@ -81,6 +89,7 @@ class ExtractText(Transform):
         charsets: list[str | None] = [None] * n
         troubles: list[str | None] = [None] * n
         about: dict[str, list[str | None]] = {name: [None] * n for name in FIELDS}
+        reserved = _from_headers(batch.column("meta"))
         results = self.opened.map(_items(batch, rows)) if len(rows) else ()
         for i, result in zip(rows.tolist(), results, strict=True):
             if result.failure is not None:
@@ -91,6 +100,8 @@ class ExtractText(Transform):
             charsets[i] = result.header.get("charset")
             for name, value in result.header.get("about", {}).items():
                 about[name][i] = value
+            for name, values in reserved.items():
+                values[i] = (values[i] or 0) | (PAGE if name in result.header.get("reserved", ()) else 0)
             if result.parts:
                 texts[i], titles[i] = result.parts[0], result.parts[1] or None
         extracted = pa.array(texts, pa.large_binary()).cast(pa.large_string())
@@ -103,10 +114,22 @@ class ExtractText(Transform):
                 pa.array(outcomes, pa.string()),
                 pa.array(charsets, pa.string()),
                 *(pa.array(values, pa.string()) for values in about.values()),
+                *(pa.array(marks, pa.int8()) for marks in reserved.values()),
                 pa.array(troubles, pa.string()),
             ],
             names=[*self.adds, "quarantine"],
         )
+
+
+def _from_headers(meta: pa.Array) -> dict[str, list[int | None]]:
+    """Reservation -> for each row RESPONSE where its headers make it, 0 where they make another, null where there are none."""
+    found: dict[str, list[int | None]] = {name: [None] * len(meta) for name in RESERVATIONS}
+    telling = pc.match_substring_regex(meta, f"{ROBOTS_HEADER}|{RESERVATION_HEADER}").fill_null(False)
+    for i in np.flatnonzero(telling.to_numpy(zero_copy_only=False)).tolist():
+        made = of_headers(meta[i].as_py())
+        for name, values in found.items():
+            values[i] = RESPONSE if name in made else 0
+    return found
 
 
 def _items(batch: pa.RecordBatch, rows: np.ndarray) -> Iterator[tuple[dict[str, Any], memoryview]]:
@@ -136,21 +159,36 @@ class ExtractFilter(Filter):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extract(Composite):
-    """From the bytes of a page to its main text; pages without any are dropped with the reason."""
+class ConsentFilter(Filter):
+    """Drops pages whose owners object to their use; a gate, so that what they keep back is stored nowhere."""
 
-    version: ClassVar[int] = 1
+    gate: bool = param(True, semantic=False, doc="Measure and store nothing more of what this drops.")
+    consent: tuple[Reservation, ...] = param((), doc="Objections that are heeded.")
+
+    def rules(self) -> tuple[Rule, ...]:
+        return tuple(Rule(f"consent_{name}", f"extract.{name}", "==", 0) for name in self.consent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extract(Composite):
+    """From the bytes of a page to its main text; pages without any, or not to be trained on, are dropped with the reason."""
+
+    version: ClassVar[int] = 2
 
     max_bytes: int = param(8 << 20, doc="Pages with more bytes than this, codings undone, are refused.")
     deadline_seconds: float = param(10.0, doc="Wall clock a page may take; six times that on a second try.")
     engine: Engine = param("blocks", doc=_ENGINE_DOC)
+    consent: tuple[Reservation, ...] = param(
+        ("noai", "noimageai", "tdm"),
+        doc="Objections to training that drop a page, in robots' meta tags, X-Robots-Tag or TDM-Reservation; [] for none.",
+    )
     keep: bool = param(False, semantic=False, doc="Store the text as extracted, besides the step's last one.")
 
     def expand(self) -> tuple[Stage, ...]:
         text = ExtractText(
             max_bytes=self.max_bytes, deadline_seconds=self.deadline_seconds, engine=self.engine, keep=self.keep
         )
-        return (text, ExtractFilter())
+        return (text, ExtractFilter(), *([ConsentFilter(consent=self.consent)] if self.consent else ()))
 
 
 STAGE = Extract

@@ -24,6 +24,8 @@ _STEP_BYTES: Final = 1 << 20
 
 _STATUS: Final = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})|ICY[ \t]+([0-9]{3})")
 _HEADER: Final = re.compile(r"\n([^:\r\n]+):[ \t]*([^\n]*)")
+#: Headers that servers and the programs behind them each add one of; a refusal in the first counts as much as in the last.
+_LISTS: Final = frozenset({"x-robots-tag", "tdm-reservation"})
 _FOLD: Final = re.compile(r"\r?\n[ \t]+")
 _BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
 _CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\n]{0,4096})?\r?\n")
@@ -43,7 +45,7 @@ class Head:
 
     Attributes:
         status: 0 if there is no status line.
-        headers: names in lower case; of a repeated name the last counts.
+        headers: names in lower case; of a repeated name the last counts, of those in _LISTS all, divided by commas.
         body: where the body starts in the message.
     """
 
@@ -65,7 +67,10 @@ def parse_head(message: bytes) -> Head | None:
     text = message[:end].decode("latin-1")
     if "\n " in text or "\n\t" in text:
         text = _FOLD.sub(" ", text)
-    headers = {name.lower().rstrip(): value.rstrip() for name, value in _HEADER.findall(text)}
+    found = _HEADER.findall(text)
+    headers = {name.lower().rstrip(): value.rstrip() for name, value in found}
+    for name in _LISTS & headers.keys():
+        headers[name] = ", ".join(value.rstrip() for other, value in found if other.lower().rstrip() == name)
     return Head(int(status[1] or status[2]), headers, body)
 
 

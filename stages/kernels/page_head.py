@@ -1,7 +1,7 @@
-"""What a page says about itself in its head: language, author, date, canonical address, licence.
+"""What a page says about itself in its head: language, author, date, canonical address, licence; what it tells robots.
 
 Reads UTF-8 HTML, gives strings as they stand there, references resolved, one line, bounded. Only the head is looked at, and
-of the body the first link to a licence.
+of the body the first link to a licence. What is said to robots several times is joined by commas.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _HEAD_BYTES: Final = 64 << 10
 _VALUE_CHARACTERS: Final = 300
 _TAG: Final = re.compile(rb"<(html|meta|link)\s([^<>]{1,2000})>", re.IGNORECASE)
 #: In every tag that is of interest here.
-_TELLING: Final = re.compile(rb"<html|canonical|author|creator|byl|date|pub", re.IGNORECASE)
+_TELLING: Final = re.compile(rb"<html|canonical|author|creator|byl|date|pub|robots|tdm-res", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(rb"([a-zA-Z:\-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
 _LICENCE: Final = re.compile(rb"https?://creativecommons\.org/(?:licenses|publicdomain)/[a-z0-9./+\-]{2,60}")
 _REL_LICENCE: Final = b'rel="license"'
@@ -37,10 +37,13 @@ _META: Final = {
 }
 _RANK: Final = {name: (column, i) for column, names in _META.items() for i, name in enumerate(names)}
 FIELDS: Final = ("language", "author", "published", "canonical", "licence")
+#: Names of <meta> that are orders rather than facts; `consent` reads their values.
+ROBOTS: Final = "robots"
+RESERVATION: Final = "tdm-reservation"
 
 
 def about(page: bytes) -> dict[str, str]:
-    """The fields that the page fills, of FIELDS."""
+    """The fields that the page fills, of FIELDS, ROBOTS and RESERVATION."""
     end = page.find(b"<body", 0, _HEAD_BYTES)
     head = page[: end if end >= 0 else _HEAD_BYTES]
     found: dict[str, str] = {}
@@ -57,7 +60,11 @@ def about(page: bytes) -> dict[str, str]:
                 _put(found, "canonical", values.get(b"href"))
         else:
             name = values.get(b"name") or values.get(b"property") or values.get(b"itemprop") or b""
-            column, rank = _RANK.get(name.decode("utf-8", "replace").lower(), ("", 0))
+            meta = name.decode("utf-8", "replace").lower()
+            if meta in (ROBOTS, RESERVATION):
+                _join(found, meta, values.get(b"content"))
+                continue
+            column, rank = _RANK.get(meta, ("", 0))
             if column and rank < ranks.get(column, 99) and _put(found, column, values.get(b"content")):
                 ranks[column] = rank
     _put(found, "licence", _licence(page))
@@ -81,3 +88,9 @@ def _put(found: dict[str, str], column: str, value: bytes | None) -> bool:
     if text:
         found[column] = text[:_VALUE_CHARACTERS]
     return bool(text)
+
+
+def _join(found: dict[str, str], column: str, value: bytes | None) -> None:
+    before = found.get(column)
+    if _put(found, column, value) and before is not None:
+        found[column] = f"{before},{found[column]}"[:_VALUE_CHARACTERS]

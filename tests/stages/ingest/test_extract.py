@@ -20,6 +20,7 @@ import zstandard
 from corpusflow import Sandbox, check_stage
 from stages.ingest.extract import OUTCOMES, Extract, ExtractFilter, ExtractText
 from stages.ingest.warc import Warc
+from stages.kernels.consent import RESERVATIONS
 
 DATA = os.environ.get("CORPUSFLOW_TEST_DATA", "")
 needs_data = pytest.mark.skipif(not DATA, reason="CORPUSFLOW_TEST_DATA is not set")
@@ -38,7 +39,10 @@ def page(n: int, content_type: str | None = "text/html; charset=utf-8", coding: 
 
 
 def extract(
-    pages: Sequence[Page], stage: ExtractText | None = None, texts: Sequence[str | None] = ()
+    pages: Sequence[Page],
+    stage: ExtractText | None = None,
+    texts: Sequence[str | None] = (),
+    meta: Sequence[str | None] = (),
 ) -> pa.RecordBatch:
     raw, types, codings = zip(*pages, strict=True)
     batch = pa.RecordBatch.from_arrays(
@@ -47,8 +51,9 @@ def extract(
             pa.array(types, pa.string()),
             pa.array(codings, pa.string()),
             pa.array(texts or [None] * len(raw), pa.large_string()),
+            pa.array(meta or [None] * len(raw), pa.string()),
         ],
-        names=["raw", "content_type", "content_encoding", "text"],
+        names=["raw", "content_type", "content_encoding", "text", "meta"],
     )
     return (stage or ExtractText()).transform(batch)
 
@@ -353,6 +358,7 @@ def test_what_a_page_says_of_itself() -> None:
     licence = '<footer><a href="https://creativecommons.org/licenses/by/4.0/" rel="license">CC BY</a></footer>'
     row = one(head + body + licence)
     assert {k.removeprefix("extract."): v for k, v in row.items() if k.startswith("extract.") and v is not None} == {
+        **dict.fromkeys(RESERVATIONS, 0),
         "charset": "ascii",
         "language": "en-GB",
         "author": "A. Writer & B. Reader",
@@ -373,8 +379,9 @@ def test_contract() -> None:
             pa.array([None, "text/html", "text/html", "image/png", "text/html", None], pa.string()),
             pa.array([None, None, "gzip", None, None, "gzip,chunked"], pa.string()),
             pa.array(["from elsewhere", None, None, None, None, "x"], pa.large_string()),
+            pa.array([None, '{"x-robots-tag": "noai"}', None, "{}", "not JSON: x-robots-tag", None], pa.string()),
         ],
-        names=["raw", "content_type", "content_encoding", "text"],
+        names=["raw", "content_type", "content_encoding", "text", "meta"],
     )
     for part in Extract().expand():
         if isinstance(part, ExtractText):
@@ -402,7 +409,8 @@ def test_every_page_of_the_archives_is_read(name: str, html: int, outcomes: dict
         for batch in source.read(split):
             documents = batch.filter(batch.column("skipped").is_null())
             assert documents.column("quarantine").null_count == documents.num_rows
-            documents = documents.append_column("text", pa.nulls(documents.num_rows, pa.large_string()))
+            if "text" not in documents.schema.names:
+                documents = documents.append_column("text", pa.nulls(documents.num_rows, pa.large_string()))
             out = stage.transform(documents.select(list(stage.reads)))
             assert out.column("quarantine").null_count == out.num_rows
             is_page = [
