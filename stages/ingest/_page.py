@@ -61,7 +61,7 @@ def extract(body: bytes, content_type: str | None, coding: str | None, max_bytes
     if not text.strip():
         return {"outcome": "empty", "charset": charset}, ()
     fields = about(page) if kind == "html" else {}
-    header = {"outcome": None, "charset": charset, "about": fields}
+    header: dict[str, Any] = {"outcome": None, "charset": charset, "about": fields}
     if ROBOTS in fields or RESERVATION in fields:
         header["reserved"] = sorted(reservations(fields.pop(ROBOTS, None), fields.pop(RESERVATION, None)))
     return header, (text, title[:_TITLE_CHARACTERS].encode("utf-8", "replace"))

@@ -150,23 +150,21 @@ def _fill(extracted: pa.Array, text: pa.Array, rows: np.ndarray) -> pa.Array:
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractFilter(Filter):
-    """Drops what gave no text, by outcome."""
+    """Drops what gave no text, by outcome, and pages whose owners object to their use.
 
-    version: ClassVar[int] = 1
+    A gate, so that what they keep back is stored nowhere.
+    """
 
-    def rules(self) -> tuple[Rule, ...]:
-        return tuple(Rule(f"page_{name}", "extract.outcome", "not in", (name,)) for name in OUTCOMES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConsentFilter(Filter):
-    """Drops pages whose owners object to their use; a gate, so that what they keep back is stored nowhere."""
+    version: ClassVar[int] = 2
 
     gate: bool = param(True, semantic=False, doc="Measure and store nothing more of what this drops.")
     consent: tuple[Reservation, ...] = param((), doc="Objections that are heeded.")
 
     def rules(self) -> tuple[Rule, ...]:
-        return tuple(Rule(f"consent_{name}", f"extract.{name}", "==", 0) for name in self.consent)
+        return (
+            *(Rule(f"page_{name}", "extract.outcome", "not in", (name,)) for name in OUTCOMES),
+            *(Rule(f"consent_{name}", f"extract.{name}", "==", 0) for name in self.consent),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +186,7 @@ class Extract(Composite):
         text = ExtractText(
             max_bytes=self.max_bytes, deadline_seconds=self.deadline_seconds, engine=self.engine, keep=self.keep
         )
-        return (text, ExtractFilter(), *([ConsentFilter(consent=self.consent)] if self.consent else ()))
+        return (text, ExtractFilter(consent=self.consent))
 
 
 STAGE = Extract
