@@ -8,14 +8,15 @@ no JSON object (`quarantine`, with their place). A file in which no line is one 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from corpusflow import ConfigError, FileRange, FileSource, Split, param, storage_for
-from stages.ingest._json import LineError, as_string, dump, name_of, parse, take
+from corpusflow import ConfigError, FileRange, Split, param, storage_for
+from stages.ingest._fields import FieldSource
+from stages.ingest._json import LineError, dump, parse
 from stages.ingest._lines import Line, lines
 from stages.ingest._members import Piece, layout, pieces
 from stages.ingest._reasons import Reason
@@ -41,22 +42,14 @@ _PATIENCE: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Jsonl(FileSource):
+class Jsonl(FieldSource):
     """One JSON object a line (plain, gzip, zstd, bzip2, xz), with fields mapped by dotted paths."""
 
     version: ClassVar[int] = 2
     default_name: ClassVar[str] = "jsonl"
     libraries: ClassVar[tuple[str, ...]] = ("orjson", "zstandard")
 
-    text: str = param("text", doc="Field that holds the text; dots reach into objects (`body.content`).")
-    id: str = param("id", doc="Field that becomes `record_id`.")
-    url: str = param("url", doc="Field that becomes `url`.")
-    date: str = param("date", doc="Field that becomes `date`.")
-    columns: dict[str, str] = param(factory=dict, doc="Further columns of strings: {name: field}.")
     max_line_bytes: int = param(32 << 20, doc="Longer lines go to quarantine.")
-
-    def outputs(self) -> Mapping[str, pa.DataType]:
-        return dict.fromkeys(self.columns, pa.string())
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         rows = (row for item in split.files for row in self._file(item))
@@ -138,7 +131,7 @@ class Jsonl(FileSource):
         except LineError as e:
             row["quarantine"] = str(e)
             return row
-        self._map(record, row)
+        self.take_fields(record, row)
         if replaced:
             record["replaced_characters"] = replaced
         if line.suspect:
@@ -146,17 +139,6 @@ class Jsonl(FileSource):
         if record:
             row["meta"] = dump(record)
         return row
-
-    def _map(self, record: dict[str, Any], row: dict[str, Any]) -> None:
-        there, text = take(record, tuple(self.text.split(".")))
-        for column, field in (("record_id", self.id), ("url", self.url), ("date", self.date), *self.columns.items()):
-            row[column] = as_string(take(record, tuple(field.split(".")))[1])
-        if isinstance(text, str):
-            row["text"] = text
-        elif text is None:
-            row["skipped"] = "null_text" if there else "missing_text"
-        else:
-            row["quarantine"] = f"{Reason.WRONG_TYPE}: the field {self.text} is {name_of(text)}, not a string"
 
 
 def _keys(found: Iterable[Line]) -> Iterator[list[str]]:

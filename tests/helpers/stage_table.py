@@ -65,6 +65,20 @@ def text(folder: Path) -> list[str]:
     return [str(folder / "a.txt")]
 
 
+def csv(folder: Path) -> list[str]:
+    (folder / "a.csv").write_text(
+        f'text,id\n"{SAMPLE_TEXTS[0]}\n\nmore",1\n,2\n"{SAMPLE_TEXTS[5]}",3\nthree,four,five\n'
+    )
+    return [str(folder / "a.csv")]
+
+
+def arrow(folder: Path) -> list[str]:
+    table = pa.table({"text": pa.array(SAMPLE_TEXTS), "n": range(len(SAMPLE_TEXTS))})
+    with pa.ipc.new_stream(str(folder / "a.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    return [str(folder / "a.arrow")]
+
+
 def warc(folder: Path) -> list[str]:
     """Two pages, a request, and a record cut short."""
     page = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<html><body><p>{}</p></body></html>"
@@ -100,6 +114,8 @@ def arpa(folder: Path) -> str:
 #: Stage -> its required parameters, made in a folder.
 REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "quality.perplexity": lambda folder: {"model": arpa(folder)},
+    "ingest.arrow": lambda folder: {"paths": arrow(folder)},
+    "ingest.csv": lambda folder: {"paths": csv(folder)},
     "ingest.jsonl": lambda folder: {"paths": jsonl(folder)},
     "ingest.parquet": lambda folder: {"paths": parquet(folder)},
     "ingest.text": lambda folder: {"paths": text(folder)},

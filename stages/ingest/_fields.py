@@ -1,0 +1,47 @@
+"""Sources of records with fields: which field becomes which column, said once for all of them.
+
+A field is named by a dotted path; what is not mapped goes to `meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from corpusflow import FileSource, param
+from stages.ingest._json import as_string, name_of, take
+from stages.ingest._reasons import Reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldSource(FileSource):
+    """A Source whose records have fields."""
+
+    text: str = param("text", doc="Field or column that holds the text; dots reach into objects (`body.content`).")
+    id: str = param("id", doc="Field that becomes `record_id`, where there is one.")
+    url: str = param("url", doc="Field that becomes `url`, where there is one.")
+    date: str = param("date", doc="Field that becomes `date`, where there is one.")
+    columns: dict[str, str] = param(factory=dict, doc="Further columns of strings: {name: field}.")
+
+    def outputs(self) -> Mapping[str, pa.DataType]:
+        return dict.fromkeys(self.columns, pa.string())
+
+    @property
+    def mapped(self) -> dict[str, str]:
+        """Column -> field of all but the text."""
+        return {"record_id": self.id, "url": self.url, "date": self.date, **self.columns}
+
+    def take_fields(self, record: dict[str, Any], row: dict[str, Any]) -> None:
+        """Move the mapped fields of a record into a row; without a text, the row says why."""
+        there, text = take(record, tuple(self.text.split(".")))
+        for column, field in self.mapped.items():
+            row[column] = as_string(take(record, tuple(field.split(".")))[1])
+        if isinstance(text, str):
+            row["text"] = text
+        elif text is None:
+            row["skipped"] = "null_text" if there else "missing_text"
+        else:
+            row["quarantine"] = f"{Reason.WRONG_TYPE}: the field {self.text} is {name_of(text)}, not a string"
