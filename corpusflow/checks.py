@@ -20,6 +20,7 @@ import yaml
 from corpusflow import registry
 from corpusflow.build import build_stage
 from corpusflow.errors import StageError
+from corpusflow.plan import parse_type, type_string
 from corpusflow.rules import evaluate
 from corpusflow.schema import DOCUMENT_COLUMNS, OPTIONAL, QUARANTINE, empty_batch, is_signal
 from corpusflow.stage import Composite, Filter, Score, Source, Stage, Transform, parameters, require_columns
@@ -80,6 +81,7 @@ def _check_simple(stage: Stage, examples: pa.RecordBatch | None, types: Mapping[
     _check_parameters(name, stage)
     if isinstance(stage, Score) and (plain := [c for c in stage.outputs() if not is_signal(c)]):
         raise StageError(f"{name} is a Score and adds {plain[0]!r}", hint=f"signals are dotted: my.{plain[0]}")
+    _check_types(name, stage)
     if isinstance(stage, Source):
         _check_source(name, stage)
     elif isinstance(stage, Filter):
@@ -90,6 +92,17 @@ def _check_simple(stage: Stage, examples: pa.RecordBatch | None, types: Mapping[
         tried = [sample_batch(stage, types), *([examples.select(columns)] if examples is not None else [])]
         for batch in tried:
             _check_batches(name, stage, _watched(name, run), batch)
+
+
+def _check_types(name: str, stage: Stage) -> None:
+    """A plan holds types as text."""
+    for column, kind in stage.outputs().items():
+        try:
+            again = parse_type(type_string(kind))
+        except (ValueError, KeyError) as e:
+            raise StageError(f"{name} adds {column} as {kind}, which no plan can hold ({e})") from e
+        if again != kind:
+            raise StageError(f"{name} adds {column} as {kind}, which a plan would hold as {again}")
 
 
 def sample_batch(

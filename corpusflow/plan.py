@@ -291,6 +291,8 @@ def type_string(kind: pa.DataType) -> str:
         return f"large_list<{type_string(kind.value_type)}>"
     if pa.types.is_fixed_size_binary(kind):
         return f"binary[{kind.byte_width}]"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {type_string(field.type)}' for field in kind)}>"
     return str(kind)
 
 
@@ -302,7 +304,22 @@ def parse_type(text: str) -> pa.DataType:
         return pa.large_list(parse_type(text[11:-1]))
     if text.startswith("binary["):
         return pa.binary(int(text[7:-1]))
+    if text.startswith("struct<"):
+        return pa.struct(
+            [(name, parse_type(kind)) for name, _, kind in (f.partition(": ") for f in _fields(text[7:-1]))]
+        )
     return pa.type_for_alias({"double": "float64", "float": "float32", "halffloat": "float16"}.get(text, text))
+
+
+def _fields(text: str) -> list[str]:
+    """The fields of a struct: parts between commas that stand in no bracket."""
+    parts, depth, start = [], 0, 0
+    for i, char in enumerate(text):
+        depth += (char in "<[") - (char in ">]")
+        if char == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [part for part in (*parts, text[start:].strip()) if part]
 
 
 def shard_table(shards: tuple[Shard, ...]) -> pa.Table:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from corpusflow.plan import Node
 
 
-def notes_on(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """What a reader of the plan should be told."""
+def notes_on(nodes: Sequence[Node], redacting: Collection[int] = ()) -> tuple[str, ...]:
+    """What a reader of the plan should be told.
+
+    Args:
+        redacting: indexes of the nodes that redact text (`Transform.redacts`).
+    """
     notes = []
     wides = [n for n in nodes if n.kind == "wide"]
     if len(wides) > 1:
@@ -16,6 +20,7 @@ def notes_on(nodes: Sequence[Node]) -> tuple[str, ...]:
         notes.append(
             f"text is written {len(wides)} times (after {names}); a Transform behind a barrier costs a copy of the corpus"
         )
+    notes += _stored_before(nodes, redacting)
     notes += _costly_thresholds(nodes)
     for node in nodes:
         if (
@@ -25,6 +30,17 @@ def notes_on(nodes: Sequence[Node]) -> tuple[str, ...]:
         ):
             notes.append(f"{node.stage} is measured again before {node.where}, because the text changed since")
     return tuple(dict.fromkeys(notes))
+
+
+def _stored_before(nodes: Sequence[Node], redacting: Collection[int]) -> list[str]:
+    """Checkpoints that hold what a later Transform takes out of the text."""
+    return [
+        f"{wide.stage} stores the text before {nodes[i].stage} redacts it: the run folder will hold what was redacted; "
+        f"move {nodes[i].stage} in front of it, or leave its keep: true out"
+        for i in redacting
+        for wide in nodes[:i]
+        if wide.kind == "wide"
+    ]
 
 
 def _costly_thresholds(nodes: Sequence[Node]) -> list[str]:

@@ -229,11 +229,14 @@ class Planner:
         nodes: list[Node] = []
         shard_set = fingerprint([s.key for s in shards])
         folders: set[str] = set()
+        redacting = []
         for item in items:
             node = self._node(len(nodes), item, state, nodes, shard_set)
             if node.folder in folders:
                 continue  # the same stage on the same text twice: one node is enough
             folders.add(node.folder)
+            if isinstance(item.part, Transform) and item.part.redacts:
+                redacting.append(len(nodes))
             nodes.append(node)
             _advance(state, node)
         steps = _steps(nodes)
@@ -251,7 +254,7 @@ class Planner:
             sample=self.config.run.sample,
             models=self.models,
             code=self.code,
-            notes=notes_on(nodes),
+            notes=notes_on(nodes, redacting),
         )
 
     def source_op(self, i: int) -> str:

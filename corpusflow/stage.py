@@ -178,6 +178,8 @@ class Transform(Stage):
 
     #: Document columns that are gone after this stage.
     removes: ClassVar[tuple[str, ...]] = ()
+    #: True: what it takes out of the text should lie nowhere, so the plan says where the text before it is stored.
+    redacts: ClassVar[bool] = False
 
     @abstractmethod
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -361,6 +363,9 @@ class Check:
 class Sink(Stage):
     """Writes the final form of what survived."""
 
+    #: Phases whose notes say how files are cut: `corpusflow takedown` keeps those, so that every other file stays as it is.
+    layout_phases: ClassVar[tuple[str, ...]] = ()
+
     @abstractmethod
     def phases(self) -> tuple[Phase, ...]:
         """In order; each starts when the one before it is sealed."""
@@ -384,8 +389,8 @@ class Sink(Stage):
     def holding(self, inputs: PhaseInputs, phase: str, ids: pa.Array) -> set[int] | None:
         """Optional, for `corpusflow takedown`: the tasks of a phase whose files hold documents of these ids (strings).
 
-        A takedown runs those tasks again without the documents; the tasks of phases over shards it knows itself. Phases
-        before the last keep what they noted, so that the files are cut where they were. None: not known, all of them.
+        A takedown runs those tasks again without the documents; the tasks of phases over shards it knows itself. None: not
+        known, all of them.
         """
         return None
 

@@ -49,6 +49,7 @@ class Redact(Transform):
 
     version: ClassVar[int] = 1
     reads: ClassVar[tuple[str, ...]] = ("text",)
+    redacts: ClassVar[bool] = True
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         "text": pa.large_string(),
         **{f"pii.{kind}": pa.int32() for kind in KINDS},

@@ -36,6 +36,7 @@ def test_right_stages_pass(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("stage", "says"),
     [
+        (wrong.NoPlanHoldsIt(), "which no plan can hold"),
         (wrong.CountsTheBatch(), "depends on where a batch is cut"),
         (wrong.ComparesWithTheRowBefore(), "depends on where a batch is cut"),
         (wrong.IgnoresTheOffset(), "depends on where a batch is cut"),

@@ -70,8 +70,12 @@ NUMBERS = [
 STRINGS = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(16)]
 types = st.recursive(
     st.sampled_from([*NUMBERS, *STRINGS, pa.bool_(), pa.date32()]),
-    lambda t: st.builds(pa.list_, t) | st.builds(pa.large_list, t),
-    max_leaves=3,
+    lambda t: (
+        st.builds(pa.list_, t)
+        | st.builds(pa.large_list, t)
+        | st.lists(t, max_size=3).map(lambda ts: pa.struct([(f"f{i}", t) for i, t in enumerate(ts)]))
+    ),
+    max_leaves=4,
 )
 
 

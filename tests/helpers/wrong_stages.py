@@ -50,6 +50,11 @@ class Base(Score):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoPlanHoldsIt(Base):
+    adds: ClassVar[Mapping[str, pa.DataType]] = {"my.n": pa.map_(pa.string(), pa.int32())}
+
+
+@dataclass(frozen=True, kw_only=True)
 class CountsTheBatch(Base):
     def score(self, batch_: pa.RecordBatch) -> pa.RecordBatch:
         return batch([batch_.num_rows] * batch_.num_rows)
