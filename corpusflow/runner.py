@@ -33,6 +33,7 @@ from corpusflow.publish import publish
 from corpusflow.record import Record
 from corpusflow.rundir import RunDir
 from corpusflow.stage import Phase
+from corpusflow.takedown.journal import begun
 from corpusflow.warm import warm
 from corpusflow.worker import Outcome, TaskSpec
 
@@ -151,6 +152,11 @@ class Runner:
 
     def _preflight(self) -> None:
         """Refuse a disk that cannot hold the result."""
+        if (waiting := begun(self.run_dir.path)) is not None:
+            raise StageError(
+                f"takedown {waiting.number} was begun in {self.run_dir.path} and did not end",
+                hint="call `corpusflow takedown` with the same request again: it goes on where it was",
+            )
         if not self.config.run.check_disk:
             return
         free = self.run_dir.storage.free_bytes(self.run_dir.path)

@@ -29,6 +29,7 @@ from corpusflow.publish import MANIFEST, export_folder, manifest_bytes
 from corpusflow.record import PartFile, Record, content_digest
 from corpusflow.stage import Check, Sink
 from corpusflow.storage import storage_for
+from corpusflow.takedown.journal import FOLDER, begun
 
 #: What mends a problem: making a shard again, writing a record or manifest from the other, copying a model again,
 #: publishing again, nothing.
@@ -102,6 +103,9 @@ def verify(run: Run, *, sample: int = 64, tell: Tell = lambda text: None) -> Ver
         tell: called with a line per dataset as it is done.
     """
     found = Verification()
+    if (waiting := begun(run.plan.run_dir)) is not None:
+        what = f"takedown {waiting.number} was begun and did not end; the same command goes on with it"
+        found.problems.append(Problem(what, f"{run.plan.run_dir}/{FOLDER}"))
     for item in datasets_of(run.plan):
         before = found.files, found.bytes, len(found.problems)
         check_dataset(item, found)

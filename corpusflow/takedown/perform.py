@@ -20,12 +20,13 @@ from corpusflow.checkpoint import read_part
 from corpusflow.commit import Dataset
 from corpusflow.datasets import PlanDataset, datasets_of
 from corpusflow.errors import ConfigError, StageError
-from corpusflow.phases import phase_dataset, phases_of
+from corpusflow.phases import Inputs, phase_dataset, phases_of
 from corpusflow.plan import Node, Plan
 from corpusflow.publish import MANIFEST, export_folder, publish
 from corpusflow.reader import ROWS
 from corpusflow.record import Record
 from corpusflow.runner import run_digest
+from corpusflow.stage import Sink
 from corpusflow.storage import Storage
 from corpusflow.takedown import journal
 from corpusflow.takedown.parts import as_text
@@ -147,7 +148,10 @@ class _Takedown:
             for item in datasets_of(plan):
                 if (item.dataset.root, item.epoch) not in seen:
                     seen.add((item.dataset.root, item.epoch))
-                    self._one(remover, item)
+                    if item.node.kind == "sink" and remover.recut(item):
+                        self._forget(plan, item.node)
+                    else:
+                        self._one(remover, item)
         for plan in self.plans:
             self._publish(plan)
         self._delete_old()
@@ -185,17 +189,33 @@ class _Takedown:
         return Record.decode(self.storage.get(path), record.generation - 1) if record.generation else None
 
     def _start_over(self, plan: Plan) -> None:
-        """Half-done Exchanges and Sinks: what they have so far goes, records first, and the next run makes it anew."""
+        """Half-done Exchanges, with what hangs on them, and half-done Sinks: the next run makes them anew."""
+        cut = len(plan.nodes)
         for node in plan.nodes:
-            if node.kind not in ("exchange", "sink") or _finished(plan, node):
-                continue
-            root = plan.root(node)
-            files = sorted(self.storage.walk(root), key=lambda i: (f"/{_COMMITS}/" not in i.path, i.path))
-            files.sort(key=lambda i: not os.path.basename(i.path).startswith("_SEALED"))
-            for info in files:
+            if node.kind == "exchange" and not _finished(plan, node):
+                cut = min(cut, node.index)
+            measured = node.kind == "score" and not node.survivors_only and node.base < cut
+            if (node.index >= cut and not measured) or (node.kind == "sink" and not _finished(plan, node)):
+                self._forget(plan, node)
+
+    def _forget(self, plan: Plan, node: Node) -> None:
+        """Delete all that an Exchange or a Sink has made: seals first, then records, so that the rest counts for nothing."""
+        root = plan.root(node)
+        files = list(self.storage.walk(root))
+        for info in sorted(files, key=lambda i: (not _is_seal(i.path), f"/{_COMMITS}/" not in i.path, i.path)):
+            self._delete(info.path, info.size)
+        if node.kind == "sink" and self._published_fp(folder := export_folder(plan, node)) == node.fp:
+            for info in list(self.storage.walk(folder)):
                 self._delete(info.path, info.size)
-            if files:
-                self.outcome.started_over.append(os.path.relpath(root, plan.run_dir))
+        if files:
+            self.outcome.started_over.append(os.path.relpath(root, plan.run_dir))
+
+    def _published_fp(self, folder: str) -> str | None:
+        """Fingerprint of the Sink whose files an export folder holds."""
+        try:
+            return str(json.loads(self.storage.get(f"{folder}/{MANIFEST}")).get("fingerprint"))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return None
 
     # ---- what hangs on them ----
 
@@ -205,16 +225,14 @@ class _Takedown:
             if node.kind != "sink" or not _finished(plan, node):
                 continue
             folder = export_folder(plan, node)
-            try:
-                manifest = json.loads(self.storage.get(f"{folder}/{MANIFEST}"))
-            except (FileNotFoundError, NotADirectoryError, ValueError):
-                manifest = None  # a publication that a kill cut short: the latest plan's is made again
-            if manifest is None and plan.fp != self.latest.fp:
-                continue
-            if manifest is None or manifest.get("fingerprint") == node.fp:
-                publish(plan, node)
-                if any(root.startswith(plan.root(node)) for root in self._touched):
+            shown = self._published_fp(folder)
+            # none: a publication that a kill cut short, which is the latest plan's to make again
+            if shown == node.fp or (shown is None and plan.fp == self.latest.fp):
+                changed = any(root.startswith(plan.root(node) + "/") for root in self._touched)
+                if changed:
+                    self.storage.delete(f"{folder}/{MANIFEST}")  # without digests in it, it may be what it was
                     self.outcome.published.append(os.path.basename(folder))
+                publish(plan, node)
 
     def _delete_old(self) -> None:
         for dataset, shards in self._touched.values():
@@ -265,26 +283,39 @@ class _Takedown:
         Raises:
             StageError: something is, which is a fault of ours.
         """
-        ids = pa.array(sorted(self.which.found.names), pa.string())
+        names = pa.array(sorted(self.which.found.names), pa.string())
         for plan in self.plans:
-            for node in plan.sources:
-                dataset = Dataset(plan.root(node), node.fp)
-                keys = {s.number: plan.key(node, s) for s in plan.shards if s.source == node.index}
-                wanted = {n: k for n, k in keys.items() if (node.folder, n) in self.which.found.rows}
-                for shard, record in dataset.records(wanted).items():
-                    part = record.part(ROWS)
-                    rows = self.which.found.rows[node.folder, shard]
-                    if part is None:
-                        continue
-                    table = read_part(dataset, part, list(KEYS)).take(pa.array(rows))
-                    if any(table.column(k).null_count != len(rows) for k in KEYS):
-                        raise StageError(f"shard {shard} of {dataset.root} still has some of {len(ids)} names")
+            for node in plan.nodes:
+                if node.kind == "source":
+                    self._check_index(plan, node)
+                elif node.kind == "sink" and _finished(plan, node):
+                    sink = node.build()
+                    for phase in phases_of(node):
+                        if isinstance(sink, Sink) and sink.holding(Inputs(plan, node), phase.name, names):
+                            raise StageError(f"{phase_dataset(plan, node, phase.name).root} still holds a document")
+
+    def _check_index(self, plan: Plan, node: Node) -> None:
+        dataset = Dataset(plan.root(node), node.fp)
+        rows = {
+            s.number: r for s in plan.shards if (r := self.which.found.rows.get((node.folder, s.number))) is not None
+        }
+        keys = {s.number: plan.key(node, s) for s in plan.shards if s.source == node.index and s.number in rows}
+        for shard, record in dataset.records(keys).items():
+            part = record.part(ROWS)
+            if part is not None:
+                table = read_part(dataset, part, list(KEYS)).take(pa.array(rows[shard]))
+                if any(table.column(k).null_count != table.num_rows for k in KEYS):
+                    raise StageError(f"shard {shard} of {dataset.root} still names a document")
 
 
 def _finished(plan: Plan, node: Node) -> bool:
     """Whether an Exchange or a Sink is sealed in all its phases, and an Exchange's columns, too."""
     phases = all(phase_dataset(plan, node, p.name).seal_of(0) is not None for p in phases_of(node))
     return phases and (node.kind == "sink" or Dataset(plan.root(node), node.fp).seal_of(plan.epoch) is not None)
+
+
+def _is_seal(path: str) -> bool:
+    return os.path.basename(path).startswith("_SEALED")
 
 
 def _current_parts(dataset: Dataset, shards: set[int]) -> Iterator[Any]:

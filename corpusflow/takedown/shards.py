@@ -16,11 +16,12 @@ import pyarrow as pa
 from corpusflow.checkpoint import NarrowView, PartWriter
 from corpusflow.commit import Attempt, Dataset
 from corpusflow.datasets import PlanDataset
-from corpusflow.phases import Inputs, perform, phases_of
+from corpusflow.errors import StageError
+from corpusflow.phases import Inputs, perform
 from corpusflow.plan import SOURCE_BASE, Node, Plan
 from corpusflow.reader import QUARANTINED, ROWS, TAKEDOWN, ShardReader
 from corpusflow.record import PartFile, Record
-from corpusflow.stage import Sink
+from corpusflow.stage import Phase, Sink
 from corpusflow.takedown import parts
 from corpusflow.takedown.request import Found
 from corpusflow.task import filter_counters
@@ -206,26 +207,32 @@ class Remover:
             upload.write(edited)
         attempt.add(part.label, path, upload, part.rows)
 
+    def recut(self, item: PlanDataset) -> bool:
+        """Whether a Sink's phase, without the documents, would have another number of tasks than it had.
+
+        Only where the Sink does not say which files hold what: it has to be made from nothing then.
+        """
+        sink, phase = _phase(item)
+        if not self.gone or phase.tasks is None or not item.keys:
+            return False
+        inputs = Inputs(self.plan, item.node)
+        return sink.holding(inputs, item.phase, self._cited) is None and phase.tasks(inputs) != len(item.keys)
+
     def _sink_tasks(self, item: PlanDataset, records: Mapping[int, Record]) -> list[int]:
-        phase = next(p for p in phases_of(item.node) if p.name == item.phase)
+        sink, phase = _phase(item)
         if phase.tasks is None:
             shards = [s.number for s in self.plan.shards]
             return [n for n in sorted(records) if shards[n] in self.gone]
-        sink = item.node.build()
-        holding = None
-        if isinstance(sink, Sink):
-            holding = sink.holding(Inputs(self.plan, item.node), item.phase, self._cited)
+        holding = sink.holding(Inputs(self.plan, item.node), item.phase, self._cited)
         done = {n for n, r in records.items() if r.advice.get(_MARK) == self.number}
         return sorted(records if holding is None else (holding | done) & set(records))
 
     def _again(self, item: PlanDataset, old: Record) -> Record | None:
-        """A task of a Sink, run over what is left.
-
-        Phases before the last keep what they noted: from that the next one reckons how files are cut.
-        """
-        last = phases_of(item.node)[-1].name == item.phase
+        """A task of a Sink, run over what is left."""
+        sink, _ = _phase(item)
         task = perform(self.plan, item.node, item.phase, old.shard)
-        return self._commit(task.attempt, old, task.counters, task.notes if last else old.info)
+        info = old.info if item.phase in sink.layout_phases else task.notes
+        return self._commit(task.attempt, old, task.counters, info)
 
     # ---- both ----
 
@@ -245,3 +252,10 @@ class Remover:
             {**old.advice, _MARK: self.number},
             generation=old.generation + 1,
         )
+
+
+def _phase(item: PlanDataset) -> tuple[Sink, Phase]:
+    sink = item.node.build()
+    if not isinstance(sink, Sink):
+        raise StageError(f"{item.node.name} is not a Sink")
+    return sink, next(p for p in sink.phases() if p.name == item.phase)

@@ -69,6 +69,7 @@ class TokenSink(Sink):
     file_tokens: int = param(1 << 27, doc="Tokens per file, about; a document is never cut.")
 
     reads: ClassVar[tuple[str, ...]] = ("id", TOKENS)
+    layout_phases: ClassVar[tuple[str, ...]] = (SORT,)
 
     #: What the manifest calls the format.
     format_name: ClassVar[str] = ""

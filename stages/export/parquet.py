@@ -33,6 +33,7 @@ class Parquet(Sink):
     """The clean corpus as Parquet files."""
 
     version: ClassVar[int] = 1
+    layout_phases: ClassVar[tuple[str, ...]] = (SORT, _COUNT)
 
     columns: tuple[str, ...] = param(
         ("id", "url", "source", "date", "text", "language.code?"),
