@@ -15,6 +15,7 @@ from typing import IO, Any, ClassVar, Final, Literal
 import pyarrow as pa
 
 from corpusflow import ConfigError, FileRange, FileSource, Split, param, storage_for
+from stages.ingest._files import whole
 from stages.ingest._members import Piece, pieces
 from stages.ingest._reasons import Reason
 from stages.ingest._rows import batches
@@ -71,19 +72,9 @@ class Text(FileSource):
         return row
 
     def _whole(self, stream: IO[bytes]) -> Iterator[tuple[int, bytes, str | None]]:
-        parts: list[bytes] = []
-        size = 0
-        for piece in pieces(stream):
-            if piece.error is not None:
-                yield piece.offset, b"", piece.error
-                return
-            size += len(piece.data)
-            if size > self.max_document_bytes:
-                yield 0, b"", f"{Reason.TOO_LONG}: more than {self.max_document_bytes} bytes"
-                return
-            parts.append(piece.data)
-        if size:
-            yield 0, b"".join(parts), None
+        offset, data, error = whole(pieces(stream), self.max_document_bytes)
+        if data or error is not None:
+            yield offset, data, error
 
     def _paragraphs(self, stream: IO[bytes]) -> Iterator[tuple[int, bytes, str | None]]:
         """(offset in the uncompressed file, bytes, error) of each run of lines between blank ones."""

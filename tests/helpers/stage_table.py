@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,28 @@ def arrow(folder: Path) -> list[str]:
     return [str(folder / "a.arrow")]
 
 
+def html(folder: Path) -> list[str]:
+    (folder / "a.html").write_text(f"<html><body><p>{SAMPLE_TEXTS[0]}</p></body></html>")
+    (folder / "b.css").write_text("p {}")
+    return [str(folder / "a.html"), str(folder / "b.css")]
+
+
+def archive(folder: Path) -> list[str]:
+    """A page, a text, two lines of JSON, one of them broken, and a picture."""
+    members = {
+        "site/a.html": f"<p>{SAMPLE_TEXTS[0]}</p>",
+        "b.txt": SAMPLE_TEXTS[5] or "",
+        "c.jsonl": json.dumps({"text": SAMPLE_TEXTS[0], "n": 1}) + "\n{broken\n",
+        "d.png": "x",
+    }
+    with tarfile.open(folder / "a.tar", "w") as out:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content.encode())
+            out.addfile(info, io.BytesIO(content.encode()))
+    return [str(folder / "a.tar")]
+
+
 def warc(folder: Path) -> list[str]:
     """Two pages, a request, and a record cut short."""
     page = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<html><body><p>{}</p></body></html>"
@@ -114,6 +138,8 @@ def arpa(folder: Path) -> str:
 #: Stage -> its required parameters, made in a folder.
 REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "quality.perplexity": lambda folder: {"model": arpa(folder)},
+    "ingest.archive": lambda folder: {"paths": archive(folder), "base_url": "https://"},
+    "ingest.html": lambda folder: {"paths": html(folder), "base_url": "https://example.org"},
     "ingest.arrow": lambda folder: {"paths": arrow(folder)},
     "ingest.csv": lambda folder: {"paths": csv(folder)},
     "ingest.jsonl": lambda folder: {"paths": jsonl(folder)},

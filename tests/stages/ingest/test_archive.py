@@ -1,0 +1,193 @@
+"""ingest.archive: tar and zip, what their members give, hostile names, bombs, damage."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import random
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from corpusflow import check_stage
+from stages.ingest import _archives
+from stages.ingest.archive import Archive
+
+PAGE = b"<html><body><p>Page %d says something.</p></body></html>"
+LINES = b"".join(json.dumps({"text": f"line {i}", "id": f"n{i}", "n": i}).encode() + b"\n" for i in range(5))
+MEMBERS: dict[str, bytes] = {
+    "example.org/a.html": PAGE % 1,
+    "example.org/b/c.htm": PAGE % 2,
+    "texts/d.txt": "Das Flüßchen.".encode("cp1252"),
+    "lines.jsonl": LINES,
+    "lines2.jsonl.gz": gzip.compress(LINES, mtime=0),
+    "picture.png": b"\x89PNG",
+    "noname": b"?",
+    "e.html": b"",
+    "a long name " + "x" * 200 + "/f.html": PAGE % 3,
+}
+GOT = [
+    *["raw", "raw", "text", *["text"] * 5, *["text"] * 5],
+    *["unsupported_type", "unsupported_type", "empty", "raw"],
+]
+
+
+def tar(members: dict[str, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name, (2024, 1, 1, 0, 0, 0)), data, method)
+    return out.getvalue()
+
+
+def read(path: Path, data: bytes, **params: Any) -> list[dict[str, Any]]:
+    path.write_bytes(data)
+    stage = Archive(paths=(str(path),), **params)
+    return [row for split in stage.splits() for batch in stage.read(split) for row in batch.to_pylist()]
+
+
+def outline(rows: list[dict[str, Any]]) -> list[str]:
+    assert len({r["id"] for r in rows}) == len(rows)
+    return [r["skipped"] or (r["quarantine"] or "").partition(":")[0] or ("raw" if r["raw"] else "text") for r in rows]
+
+
+FORMS = {
+    "tar": tar,
+    "tar, GNU names": lambda m: tar(m, tarfile.GNU_FORMAT),
+    "tar, concatenated": lambda m: tar(dict(list(m.items())[:4])) + tar(dict(list(m.items())[4:])),
+    "tar.gz": lambda m: gzip.compress(tar(m)),
+    "tar.zst": lambda m: zstandard.compress(tar(m)),
+    "tar.bz2": lambda m: bz2.compress(tar(m)),
+    "tar.xz": lambda m: lzma.compress(tar(m)),
+    "zip": zipped,
+    "zip, stored": lambda m: zipped(m, zipfile.ZIP_STORED),
+    "zip, bzip2": lambda m: zipped(m, zipfile.ZIP_BZIP2),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_documents(tmp_path: Path, form: str) -> None:
+    rows = read(tmp_path / "a.bin", FORMS[form](MEMBERS), base_url="https://")
+    assert outline(rows) == GOT
+    assert [r["raw"] for r in rows if r["raw"]] == [PAGE % 1, PAGE % 2, PAGE % 3]
+    assert rows[2]["text"] == "Das Flüßchen."
+    assert [(r["text"], r["record_id"]) for r in rows[3:8]] == [(f"line {i}", f"n{i}") for i in range(5)]
+    assert json.loads(rows[3]["meta"]) == {"n": 0, "member": "lines.jsonl"}
+    assert json.loads(rows[8]["meta"]) == {"n": 0, "member": "lines2.jsonl.gz"}
+    assert rows[0]["url"] == "https://example.org/a.html"
+    assert rows[-1]["url"] == "https://a%20long%20name%20" + "x" * 200 + "/f.html"
+    assert json.loads(rows[0]["meta"]) == {"member": "example.org/a.html"}
+
+
+def test_offsets_are_those_of_headers(tmp_path: Path) -> None:
+    data = tar(MEMBERS, tarfile.GNU_FORMAT)
+    rows = read(tmp_path / "a.tar", data)
+    assert data[rows[1]["offset"] :].startswith(b"example.org/b/c.htm\0")
+    assert data[rows[-1]["offset"] :].startswith(b"././@LongLink")
+    assert all(r["offset"] is None for r in read(tmp_path / "a.tgz", gzip.compress(data)))
+    data = zipped(MEMBERS)
+    assert all(data[r["offset"] :].startswith(b"PK\x03\x04") for r in read(tmp_path / "a.zip", data))
+
+
+@pytest.mark.parametrize("pack", [tar, zipped], ids=["tar", "zip"])
+def test_hostile_names_lead_nowhere(tmp_path: Path, pack: Any) -> None:
+    names = ["../../../../tmp/evil.html", "/etc/passwd.html", "a/../../b.html", "x" * 4_000 + ".html", "\x1b[31m.html"]
+    before = set(tmp_path.rglob("*"))
+    rows = read(tmp_path / "a.bin", pack(dict.fromkeys(names, PAGE % 1)), base_url="https://example.org")
+    assert [r["raw"] for r in rows] == [PAGE % 1] * 5
+    assert [r["url"] is None for r in rows] == [True, True, True, False, False]
+    assert [r["id"] for r in rows] == [f"archive/a.bin#{i}" for i in range(5)]
+    assert set(tmp_path.rglob("*")) - before == {tmp_path / "a.bin"}
+    assert not Path("/tmp/evil.html").exists()
+
+
+def test_links_and_devices_are_not_followed(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
+            info = tarfile.TarInfo("link.html")
+            info.type, info.linkname = kind, "/etc/passwd"
+            archive.addfile(info)
+    assert outline(read(tmp_path / "a.tar", out.getvalue())) == ["not_a_file"] * 4
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        info = zipfile.ZipInfo("link.html")
+        info.external_attr = 0o120777 << 16
+        archive.writestr(info, "/etc/passwd")
+    assert outline(read(tmp_path / "a.zip", out.getvalue())) == ["not_a_file"]
+
+
+def test_an_encrypted_member(tmp_path: Path) -> None:
+    data = bytearray(zipped({"a.html": PAGE % 1, "b.html": PAGE % 2}))
+    at = data.find(b"PK\x01\x02")
+    data[at + 8] |= 1
+    assert outline(read(tmp_path / "a.zip", bytes(data))) == ["unsafe_member", "raw"]
+
+
+def test_bombs_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_archives, "bomb_bytes", lambda stored: 3 << 20)
+    big = {"a.html": PAGE % 1, "b.png": bytes(8 << 20), "c.html": PAGE % 2}
+    assert outline(read(tmp_path / "a.tar.gz", gzip.compress(tar(big)))) == ["raw", "unsupported_type", "bomb"]
+    many = {f"{i}.html": b"x" * (1 << 20) for i in range(6)}
+    assert outline(read(tmp_path / "a.zip", zipped(many))) == ["raw"] * 3 + ["bomb"] * 3
+    assert outline(read(tmp_path / "a.tar.xz", lzma.compress(tar(many))))[:2] == ["raw", "raw"]
+    monkeypatch.undo()
+    assert _archives.bomb_bytes(10) == 1 << 30
+    assert _archives.bomb_bytes(1 << 30) == 200 << 30
+
+
+def test_long_members_cost_themselves(tmp_path: Path) -> None:
+    members = {"a.html": b"x" * 5_000, "b.html": PAGE % 1, "c.jsonl.gz": gzip.compress(LINES * 50), "d.jsonl": LINES}
+    for pack in (tar, zipped):
+        rows = read(tmp_path / "a.bin", pack(members), max_member_bytes=100)
+        assert outline(rows) == ["too_long", "raw", "too_long", *["text"] * 5]
+
+
+def test_damaged_tar(tmp_path: Path) -> None:
+    members = {f"{i}.html": PAGE % i for i in range(6)}
+    data = bytearray(tar(members))
+    data[2 * 1_024 + 3] ^= 0xFF  # the third header
+    rows = read(tmp_path / "a.tar", bytes(data))
+    assert outline(rows) == ["raw", "raw", "stray_bytes", "raw", "raw", "raw"]
+    cut = tar({"a.html": PAGE % 1, "b.html": b"x" * 9_000})[:4_000]
+    assert outline(read(tmp_path / "a.tar", cut)) == ["raw", "cut_off"]
+    packed = gzip.compress(tar({f"{i}.html": random.Random(i).randbytes(2_000).hex().encode() for i in range(60)}))
+    rows = read(tmp_path / "a.tar.gz", packed[: len(packed) // 2])
+    assert outline(rows)[-1] == "cut_off"
+    assert outline(rows)[:10] == ["raw"] * 10
+
+
+def test_damaged_zip(tmp_path: Path) -> None:
+    data = bytearray(zipped({f"{i}.html": random.Random(i).randbytes(500).hex().encode() for i in range(4)}))
+    at = data.find(b"PK\x03\x04", 600)
+    data[at + 200] ^= 0xFF
+    assert sorted(outline(read(tmp_path / "a.zip", bytes(data)))) == ["damaged_member", "raw", "raw", "raw"]
+    assert outline(read(tmp_path / "a.zip", bytes(data[:-30]))) == ["not_an_archive"]
+
+
+@pytest.mark.parametrize("data", [b"no archive at all" * 100, b"", gzip.compress(b"text", mtime=0)])
+def test_other_files(tmp_path: Path, data: bytes) -> None:
+    assert outline(read(tmp_path / "a.tar", data)) == (["not_an_archive"] if data else [])
+
+
+@pytest.mark.parametrize("pack", [tar, zipped], ids=["tar", "zip"])
+def test_contract(tmp_path: Path, pack: Any) -> None:
+    (tmp_path / "a.bin").write_bytes(pack(MEMBERS))
+    check_stage(Archive(paths=(str(tmp_path),), columns={"n": "n"}, base_url="https://"))
