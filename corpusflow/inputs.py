@@ -99,24 +99,31 @@ class FileSource(Source):
         relative: dict[str, str] = {}
         folders: dict[str, str] = {}  # real paths of folders: of each file's own they would cost ten seconds in 100,000
         for path in self.paths:
-            for info, below in _listed(path[1:], self.base) if path.startswith("@") else _match(path):
-                folder, name = os.path.split(info.path)
-                if os.path.islink(info.path):
-                    key = os.path.realpath(info.path)
+            for item in self.listed(path):
+                folder, name = os.path.split(item.path)
+                if os.path.islink(item.path):
+                    key = os.path.realpath(item.path)
                 else:
                     if folder not in folders:
                         folders[folder] = os.path.realpath(folder)
                     key = f"{folders[folder]}/{name}"
                 if key in by_path:
                     continue
+                below = item.relative_path
                 if (other := relative.get(below)) is not None:
                     raise ConfigError(
-                        f"{info.path} and {other} would both be called {self.source_name}/{below} in document ids",
+                        f"{item.path} and {other} would both be called {self.source_name}/{below} in document ids",
                         hint="give the folders to two inputs with different names (name: …)",
                     )
-                relative[below] = info.path
-                by_path[key] = FileRange(info.path, below, info.size, info.etag)
+                relative[below] = item.path
+                by_path[key] = item
         return sorted(by_path.values(), key=lambda f: f.relative_path)
+
+    def listed(self, path: str) -> Iterator[FileRange]:
+        """The files that one of `paths` names."""
+        found = _listed(path[1:], self.base) if path.startswith("@") else _match(path)
+        for info, below in found:
+            yield FileRange(info.path, below, info.size, info.etag)
 
 
 def _listed(where: str, base: str | None) -> Iterator[tuple[FileInfo, str]]:

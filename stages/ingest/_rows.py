@@ -31,7 +31,7 @@ def batches(
         columns: reserved names, with their declared types.
         extra: further columns, strings.
     """
-    schema = pa.schema([(c, _TYPES[c]) for c in columns] + [(c, pa.string()) for c in extra])
+    schema = _schema(columns, extra)
     held: list[Mapping[str, Any]] = []
     size = 0
     for row in rows:
@@ -42,6 +42,18 @@ def batches(
             held, size = [], 0
     if held:
         yield _batch(held, schema)
+
+
+def shaped(batch: pa.RecordBatch, columns: Sequence[str], extra: Sequence[str] = ()) -> pa.RecordBatch:
+    """A batch with exactly these columns, as in `batches`; what it has not is null."""
+    schema = _schema(columns, extra)
+    names = set(batch.schema.names)
+    arrays = [batch.column(f.name) if f.name in names else pa.nulls(batch.num_rows, f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _schema(columns: Sequence[str], extra: Sequence[str]) -> pa.Schema:
+    return pa.schema([(c, _TYPES[c]) for c in columns] + [(c, pa.string()) for c in extra])
 
 
 def _batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

@@ -81,6 +81,14 @@ def arrow(folder: Path) -> list[str]:
     return [str(folder / "a.arrow")]
 
 
+def huggingface(folder: Path) -> list[str]:
+    (folder / "dataset" / "data").mkdir(parents=True)
+    parquet(folder)
+    (folder / "a.parquet").rename(folder / "dataset" / "data" / "train-00000-of-00001.parquet")
+    (folder / "dataset" / "data" / "test-00000-of-00001.parquet").write_bytes(b"")
+    return [str(folder / "dataset")]
+
+
 def html(folder: Path) -> list[str]:
     (folder / "a.html").write_text(f"<html><body><p>{SAMPLE_TEXTS[0]}</p></body></html>")
     (folder / "b.css").write_text("p {}")
@@ -139,6 +147,7 @@ def arpa(folder: Path) -> str:
 REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "quality.perplexity": lambda folder: {"model": arpa(folder)},
     "ingest.archive": lambda folder: {"paths": archive(folder), "base_url": "https://"},
+    "ingest.huggingface": lambda folder: {"paths": huggingface(folder)},
     "ingest.html": lambda folder: {"paths": html(folder), "base_url": "https://example.org"},
     "ingest.arrow": lambda folder: {"paths": arrow(folder)},
     "ingest.csv": lambda folder: {"paths": csv(folder)},
