@@ -10,9 +10,12 @@ from collections.abc import Sequence
 
 from corpusflow.accounting import StageCount
 from corpusflow.plan import Plan
+from corpusflow.retention import Retention, summary
 
 
-def card(plan: Plan, counts: Sequence[StageCount], digest: str, exports: Sequence[str]) -> str:
+def card(
+    plan: Plan, counts: Sequence[StageCount], digest: str, exports: Sequence[str], kept_of: Sequence[Retention] = ()
+) -> str:
     """The card as Markdown."""
     files = {f[1] for s in plan.shards for f in s.files}
     size = sum(s.length for s in plan.shards)
@@ -39,6 +42,7 @@ def card(plan: Plan, counts: Sequence[StageCount], digest: str, exports: Sequenc
     for row in counts:
         reasons = ", ".join(f"{k} {v:,}" for k, v in sorted(row.dropped.items(), key=lambda kv: (-kv[1], kv[0])))
         lines.append(f"| {row.stage} | {row.entered:,} | {row.kept:,} | {reasons} | {row.all_quarantined:,} |")
+    lines += _kept_of(kept_of)
     lines += ["", "## Settings", ""]
     seen = set()
     models = f"{plan.run_dir}/models/"
@@ -54,3 +58,16 @@ def card(plan: Plan, counts: Sequence[StageCount], digest: str, exports: Sequenc
     lines += ["", "## Libraries", "", ", ".join(f"{k} {v}" for k, v in libraries) + "."]
     lines += ["", "Rights in the documents are those of their sources; this card states none.", ""]
     return "\n".join(lines)
+
+
+def _kept_of(rows: Sequence[Retention]) -> list[str]:
+    """What was kept of each source and language, and where most of it went."""
+    groups = summary(rows)
+    if not groups:
+        return []
+    lines = ["", "## What was kept, by source and language", ""]
+    lines += ["| | documents | kept | share | least kept by |", "| --- | ---: | ---: | ---: | --- |"]
+    for whole, worst in groups:
+        least = f"{worst.stage} ({worst.share:.1%})" if worst is not None else ""
+        lines.append(f"| {whole.group} | {whole.entered:,} | {whole.kept:,} | {whole.share:.1%} | {least} |")
+    return lines

@@ -30,7 +30,7 @@ class Garbage:
 
 
 #: Folders of a run that belong to no one plan.
-_OWN = frozenset({"plans", "exports"})
+_OWN = frozenset({"plans", "exports", "canaries"})
 
 
 def garbage(run: Run, *, grace_seconds: float, old_plans: bool = False, now: float | None = None) -> Iterator[Garbage]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from corpusflow.errors import ConfigError
 from corpusflow.storage import storage_for
@@ -56,11 +56,30 @@ class RunConfig(BaseModel):
         le=1,
         description="Stop when a stage quarantined more than this share (and more than 100 documents).",
     )
+    retention: dict[str, tuple[float, float]] = Field(
+        {"*": (0.05, 1.0)},
+        description="Warn when a stage keeps a share of a source or language outside of [least, most]: bands by stage, "
+        "`source=NAME`, `language=CODE`, `STAGE/GROUP`; `all` is the whole run, `*` what no other names.",
+    )
+    retention_documents: int = Field(
+        100, ge=1, description="Sources and languages with fewer documents are not judged."
+    )
+    canaries: dict[Literal["good", "bad"], tuple[str, ...]] = Field(
+        {}, description="Files of known-good and known-bad documents, tried on the stages before every run."
+    )
     attempts: int = Field(3, ge=1, description="Tries per shard before the run stops.")
     allow_version_drift: bool = Field(
         False, description="Resume under other versions of the libraries that make output."
     )
     check_disk: bool = Field(True, description="Refuse to start when the disk cannot hold the result.")
+
+    @field_validator("retention")
+    @classmethod
+    def _bands(cls, value: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+        for key, (least, most) in value.items():
+            if not 0 <= least <= most <= 1:
+                raise ValueError(f"{key}: a band is two shares from 0 to 1, the smaller first")
+        return value
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from corpusflow.accounting import StageCount, account, add_up
 from corpusflow.card import card
@@ -31,11 +31,15 @@ from corpusflow.planner import Planner
 from corpusflow.preview import plain
 from corpusflow.publish import publish
 from corpusflow.record import Record
+from corpusflow.retention import Retention, check_bands, outside, retention
 from corpusflow.rundir import RunDir
 from corpusflow.stage import Phase
 from corpusflow.takedown.journal import begun
 from corpusflow.warm import warm
 from corpusflow.worker import Outcome, TaskSpec
+
+if TYPE_CHECKING:
+    from corpusflow.canary import Canaries
 
 log = logging.getLogger("corpusflow")
 
@@ -85,6 +89,8 @@ class RunResult:
         steps: what this run did, round by round (not what runs before it did).
         seconds: wall seconds of this run; `start_seconds` of them went into starting the executor.
         peak_memory: bytes, the largest worker.
+        retention: documents in and kept by stage, of each source and language.
+        canaries: what became of the canaries, if the config has any.
     """
 
     run_dir: str
@@ -96,6 +102,8 @@ class RunResult:
     start_seconds: float = 0.0
     peak_memory: int = 0
     warnings: list[str] = field(default_factory=list)
+    retention: list[Retention] = field(default_factory=list)
+    canaries: Canaries | None = None
 
 
 class Runner:
@@ -135,8 +143,10 @@ class Runner:
     def _run(self) -> None:
         started = time.monotonic()
         self._preflight()
+        check_bands(self.plan, self.config.run.retention)
         plan_path = self._store()
         self.progress.planned(self.plan, {})
+        self._try_canaries()
         try:
             warm(self.plan, plan_path, self._unfinished())
             executor = self._executor(plan_path)
@@ -169,6 +179,16 @@ class Runner:
                 f"{size / 1e9:.1f} GB of input will need about {need / 1e9:.1f} GB",
                 hint="free some space, choose another run.dir, or go on at your own risk with --set run.check_disk=false",
             )
+
+    def _try_canaries(self) -> None:
+        """Before anything costs anything: what is wrong is said now, and again at the end."""
+        if not self.config.run.canaries:
+            return
+        from corpusflow.canary import try_canaries  # it runs a Runner
+
+        self.result.canaries = try_canaries(self.config)
+        for text in self.result.canaries.complaints():
+            self.progress.message(text)
 
     def _store(self) -> str:
         try:
@@ -392,15 +412,24 @@ class Runner:
         self._records.clear()
         self.result.counts = self.counts()
         self.result.digest = run_digest(self.plan)
-        self.result.warnings = warnings_of(self.result.counts)
+        self.result.retention = retention(self.plan, self.committed)
+        run, canaries = self.config.run, self.result.canaries
+        self.result.warnings = [
+            *(canaries.complaints() if canaries is not None else ()),
+            *warnings_of(self.result.counts),
+            *outside(self.result.retention, run.retention, run.retention_documents),
+        ]
         if self.result.exports:
             names = [f.rpartition("/")[2] for f in self.result.exports.values()]
-            text = card(self.plan, self.result.counts, self.result.digest, names)
+            text = card(self.plan, self.result.counts, self.result.digest, names, self.result.retention)
             self.run_dir.storage.replace(self.run_dir.file("exports", "README.md"), text.encode())
         self._write_run_json(
             {
                 "digest": self.result.digest,
                 "counts": [c.as_data() for c in self.result.counts],
+                "retention": [r.as_data() for r in self.result.retention],
+                "canaries": canaries.as_data() if canaries is not None else None,
+                "warnings": self.result.warnings,
                 "steps": [asdict(s) for s in self.result.steps],
                 "seconds": round(self.result.seconds, 3),
                 "peak_worker_bytes": self.result.peak_memory,

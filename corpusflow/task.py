@@ -19,6 +19,7 @@ from corpusflow.inherit import inheritance
 from corpusflow.output import Output
 from corpusflow.plan import Node, Plan, Shard, Step
 from corpusflow.reader import ShardReader
+from corpusflow.retention import GROUP, group_counts, grouping
 from corpusflow.schema import ROW
 from corpusflow.stage import Exchange, PhaseInputs, require_columns
 from corpusflow.stream import Stream
@@ -135,6 +136,8 @@ def filter_counters(reader: ShardReader, node: Node) -> dict[str, Any]:
         "dropped": {r.reason: int(c) for r, c in zip(node.rule_list, counts, strict=True) if c},
         "inapplicable": {r.reason: int(c) for r, c in zip(node.rule_list, verdict.inapplicable, strict=True) if c},
     }
+    if (provider := grouping(reader.plan, node)) is not None:
+        counters |= group_counts(reader.column(GROUP, provider, rows, node.base), verdict.kept)
     if fate.lost:
         counters["lost"] = fate.lost
     return counters

@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, str]] = {
     "what-if": "Try other thresholds on what is measured already.",
     "trace": "Say which document a token came from, and back.",
     "quarantine": "List or show what could not be processed.",
+    "canary": "Try known-good and known-bad documents on a config's stages.",
     "export": "Write any stage out as Parquet or JSONL.",
     "verify": "Re-read every committed file and check it.",
     "train": "Train a tokenizer or a model.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,10 +14,12 @@ from rich.table import Table
 
 from corpusflow.accounting import StageCount
 from corpusflow.plan import Plan
+from corpusflow.retention import Retention, summary
 from corpusflow.runner import RunResult, StepCost
 from corpusflow.worker import Outcome
 
 _LINE_EVERY_SECONDS = 10.0
+_MOST_GROUPS = 12
 
 
 def size(n: float) -> str:
@@ -140,9 +142,26 @@ def counts_table(counts: list[StageCount]) -> Table:
     return table
 
 
+def retention_table(groups: Sequence[tuple[Retention, Retention | None]]) -> Table:
+    """Documents in and kept of each source and language, and the stage that kept least of it."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("of", no_wrap=True)
+    for name in ("in", "kept", "share"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("least kept by", overflow="fold")
+    for whole, worst in groups[:_MOST_GROUPS]:
+        least = f"{worst.stage} {worst.share:.1%}" if worst is not None else ""
+        table.add_row(whole.group, f"{whole.entered:,}", f"{whole.kept:,}", f"{whole.share:.1%}", least)
+    if len(groups) > _MOST_GROUPS:
+        table.add_row(f"{len(groups) - _MOST_GROUPS} more", "", "", "", "in run.json and the card")
+    return table
+
+
 def closing(console: Console, result: RunResult) -> None:
     """The end of a run."""
     console.print(counts_table(result.counts))
+    if len(groups := summary(result.retention)) > 1:
+        console.print(retention_table(groups))
     for title, steps in _by_stage(result.steps).items():
         if tasks := sum(s.tasks for s in steps):
             console.print(

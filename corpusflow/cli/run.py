@@ -66,6 +66,8 @@ def result_data(result: RunResult) -> dict[str, Any]:
         "start_seconds": round(result.start_seconds, 3),
         "peak_worker_bytes": result.peak_memory,
         "warnings": result.warnings,
+        "retention": [r.as_data() for r in result.retention],
+        "canaries": result.canaries.as_data() if result.canaries is not None else None,
     }
 
 
