@@ -57,7 +57,6 @@ _CONTROL: Final = -20.0
 #: Beyond ASCII, signs that running text has: « » · ° º ª ¿ ¡ … † • ′ ″ № ™ € and dashes.
 _PUNCTUATION: Final = np.array([ord(c) for c in "«»·°ºª¿¡…†•′″№™€§"], np.uint64)
 _CONTROLS: Final = re.compile("[\x80-\x9f\ufffd\ue000-\uf8ff]")
-_SAMPLE_CHARACTERS: Final = 6_000
 
 
 class _Language(NamedTuple):
@@ -100,35 +99,20 @@ def likeness(text: str, codec: str) -> float:
         text: as decoded by `codec`, U+FFFD for what it cannot decode.
         codec: a key of LANGUAGES.
     """
-    sample = text if len(text) <= _SAMPLE_CHARACTERS else _dense(text)
     best = -np.inf
     for single in (False, True):
         names = [n for n in LANGUAGES.get(codec, "").split() if (n in _SINGLE) == single]
         if names:
-            found = units(sample, single)
-            best = max(best, *(_mean(found, _languages()[n]) for n in names))
+            found = units(text, single)
+            if len(found):
+                unseen = _unseen(found)
+                best = max(best, *(_mean(found, unseen, _languages()[n]) for n in names))
     return float(best)
 
 
-def _dense(text: str) -> str:
-    """A part of a long text that has characters beyond ASCII: markup comes first, and is the same in every reading."""
-    kept = []
-    size = 0
-    for start in range(0, len(text), 512):
-        piece = text[start : start + 512]
-        if not piece.isascii():
-            kept.append(piece)
-            size += len(piece)
-            if size >= _SAMPLE_CHARACTERS:
-                break
-    return "".join(kept)
-
-
-def _mean(found: np.ndarray, language: _Language) -> float:
-    if len(found) == 0:
-        return -np.inf
+def _mean(found: np.ndarray, unseen: np.ndarray, language: _Language) -> float:
     at = np.minimum(np.searchsorted(language.codes, found), len(language.codes) - 1)
-    values = np.where(language.codes[at] == found, language.values[at], _unseen(found))
+    values = np.where(language.codes[at] == found, language.values[at], unseen)
     return float(values.mean()) - language.usual
 
 
