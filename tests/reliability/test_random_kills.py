@@ -39,13 +39,12 @@ def quiet(quick_root: Path) -> Iterator[Quiet]:
 def kill_driver(victim: crash.Victim, rng: random.Random) -> None:
     children = crash.descendants(victim.pid)
     victim.kill()
-    victim.wait()
+    victim.process.join(60)
     assert crash.gone(children, 10) == {}, "the sandbox outlived its driver"
 
 
 def kill_group(victim: crash.Victim, rng: random.Random) -> None:
     victim.kill(group=True)
-    victim.wait()
 
 
 def kill_worker(victim: crash.Victim, rng: random.Random) -> None:
