@@ -1,8 +1,9 @@
 """A bounded sample of each document for language models, with the letters of every script counted on the way.
 
 Reads Arrow buffers of valid UTF-8. Of a long document three windows are looked at: its beginning, its middle and its end.
-What is not language is left out: numbers, markup, addresses, paths, options, identifiers, what stands between backticks.
-White space becomes one space.
+What is not language is left out: numbers, markup, addresses, paths, options, identifiers, what stands between backticks; and
+letters of any other script than that of most of them, since a model that sees both judges by either. White space becomes one
+space.
 """
 
 from __future__ import annotations
@@ -95,6 +96,32 @@ def _after_code(data: Any, i: Any, stop: Any) -> Any:
     return i
 
 
+@inlined
+def _only(data: Any, start: Any, end: Any, scripts: Any, script: Any) -> Any:
+    """Take letters of other scripts out of data[start:end] in place; where it ends then. Each run of them leaves a space."""
+    o = start
+    i = start
+    while i < end:
+        b = data[i]
+        size = 1 if b < 0x80 else 2 if b < 0xE0 else 3 if b < 0xF0 else 4
+        code = np.int64(b)
+        if size > 1:
+            code = np.int64(b & (0x7F >> size))
+            for j in range(1, size):
+                code = (code << 6) | (data[i + j] & 0x3F)
+        of = scripts[code]
+        if of == 0 or of == script or (script == HANI and of == KANA):
+            if b != 32 or (o > start and data[o - 1] != 32):
+                for j in range(size):
+                    data[o + j] = data[i + j]
+                o += size
+        elif o > start and data[o - 1] != 32:
+            data[o] = 32
+            o += 1
+        i += size
+    return o
+
+
 @kernel
 def sample(
     data: Any,
@@ -184,7 +211,6 @@ def sample(
             if o > out_offsets[d] and out[o - 1] != 32:
                 out[o] = 32
                 o += 1
-        out_offsets[d + 1] = o
         han, kana, hangul = counts[HANI], counts[KANA], counts[KORE]
         counts[HANI] = _SYLLABLE * (han + kana)
         counts[KANA] = 0
@@ -196,6 +222,9 @@ def sample(
             letters += counts[s]
             if counts[s] > counts[best]:
                 best = s
+        if counts[best] < letters:
+            o = _only(out, out_offsets[d], o, scripts, best)
+        out_offsets[d + 1] = o
         facts[d, LETTERS] = letters
         facts[d, SCRIPT] = best
         facts[d, SCRIPT_LETTERS] = counts[best]

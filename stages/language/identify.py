@@ -44,7 +44,7 @@ class LanguageScore(Score):
     window: int = param(500, doc=_DOC_WINDOW)
     min_letters: int = param(12, doc=_DOC_LETTERS)
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         "language.code": pa.string(),

@@ -40,7 +40,7 @@ class MixedScore(Score):
     max_paragraphs: int = param(64, doc=_DOC_PARAGRAPHS)
     min_letters: int = param(40, doc=_DOC_LETTERS)
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         "language.letters": pa.int32(),

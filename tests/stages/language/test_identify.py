@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from corpusflow import ConfigError, Rule, check_stage
 from corpusflow.rules import evaluate
 from stages.language._codes import code_of
+from stages.language._sample import take_samples
 from stages.language.identify import Identify, LanguageFilter, LanguageScore
 
 SCORE = LanguageScore()
@@ -70,6 +72,28 @@ def test_code_numbers_and_addresses_are_not_language() -> None:
     (plain, noisy) = measure(german, noise + german + "\n" + noise)
     assert (plain["language.code"], noisy["language.code"]) == ("de", "de")
     assert noisy["language.score"] == pytest.approx(plain["language.score"], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("ត្រឡប់បរិបទលំនាំដើមរបស់រោងចក្រសេវាប្រតិបត្តិការ។ This function returns the default component context to be used.", "en"),
+        ("ត្រឡប់បរិបទលំនាំដើមរបស់រោងចក្រសេវាប្រតិបត្តិការ ប្រសិនបើមាន ផ្សេងពីនោះត្រឡប់សេចក្ដីយោងគ្មានសោះ។ This function returns it.", "km"),
+        ("使用 print 函数和 format 方法 把结果 written to the output 写到文件里，然后再读取文件的内容并检查。", "zh"),
+        ("Функция print выводит the value на экран, а функция format делает из него строку.", "ru"),
+    ],
+)  # fmt: skip
+def test_text_in_two_scripts_is_judged_by_the_one_it_has_more_of(text: str, code: str) -> None:
+    (row,) = measure(text)
+    assert row["language.code"] == code
+    assert row["language.score"] > 0.7  # type: ignore[operator]
+
+
+def test_other_scripts_are_taken_out_of_the_sample_whole() -> None:
+    texts = ["Пример example 例 из text слов", "使用java的 方法 かな", "abc ខ្មែរ def", "😀 абвг 😀 xyz", "ខ", ""]
+    data, offsets, _ = take_samples(pa.array(texts, pa.large_string()), 500, lower=True)
+    taken = [bytes(data[a:b]).decode().strip() for a, b in itertools.pairwise(offsets)]
+    assert taken == ["пример из слов", "使用 的 方法 かな", "abc def", "😀 абвг 😀", "ខ", ""]
 
 
 def test_long_documents_are_judged_by_beginning_middle_and_end() -> None:
