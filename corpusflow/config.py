@@ -243,6 +243,22 @@ def override_stage(config: Config, name: str, **params: Any) -> Config:
     return replace(config, stages=stages)
 
 
+def read_tree(path: str) -> tuple[Any, dict[Path, int]]:
+    """A YAML file as plain data, as strictly as a config, and the line of each of its keys.
+
+    Raises:
+        ConfigError: it is missing, or not such YAML.
+    """
+    try:
+        data = storage_for(path).get(path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as e:
+        raise ConfigError(f"{path} is not a file", hint=_similar_files(path)) from e
+    if len(data) > _MAX_BYTES:
+        raise ConfigError(f"{path}: {len(data)} bytes; a config may have {_MAX_BYTES}")
+    lines: dict[Path, int] = {}
+    return _load(data, path, lines), lines
+
+
 def _load(data: bytes, file: str, lines: dict[Path, int]) -> Any:
     try:
         node = yaml.compose(data, Loader=yaml.SafeLoader)

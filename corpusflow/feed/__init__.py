@@ -14,6 +14,7 @@ numpy alone; `corpusflow.feed.torch` wraps the same order for torch's DataLoader
 from corpusflow.feed.dataset import TokenDataset
 from corpusflow.feed.files import TokenFiles
 from corpusflow.feed.loader import Loader
-from corpusflow.feed.mixture import Mixture
+from corpusflow.feed.mixture import BudgetMixture, Mixture
+from corpusflow.feed.mixture_file import open_mixture
 
-__all__ = ["Loader", "Mixture", "TokenDataset", "TokenFiles"]
+__all__ = ["BudgetMixture", "Loader", "Mixture", "TokenDataset", "TokenFiles", "open_mixture"]

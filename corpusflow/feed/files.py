@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -63,10 +63,10 @@ class TokenFiles:
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def __getstate__(self) -> tuple[str, str]:
+    def __getstate__(self) -> tuple[Any, ...]:
         return self.folder, self.split  # maps cannot be pickled; a worker opens its own
 
-    def __setstate__(self, state: tuple[str, str]) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     @property
@@ -83,6 +83,10 @@ class TokenFiles:
         """
         if start < 0 or length < 0 or start + length > len(self):
             raise IndexError(f"tokens {start} to {start + length} of {len(self)}")
+        return self._read(start, length)
+
+    def _read(self, start: int, length: int) -> np.ndarray:
+        """Tokens of the export's split, whatever part of it this is."""
         pieces = []
         file = int(np.searchsorted(self.starts, start, "right")) - 1
         while length > 0:
@@ -96,9 +100,18 @@ class TokenFiles:
 
     @cached_property
     def document_starts(self) -> np.ndarray:
-        """int64 (documents + 1,): first token of each document of the split, then the number of tokens."""
+        """int64 (documents + 1,): first token of each document, then the number of tokens."""
+        return self._borders_of_all()
+
+    def _borders_of_all(self) -> np.ndarray:
+        """`document_starts` of the export's split, whatever part of it this is."""
         parts = [self._index(i, ["offset"]).column("offset").to_numpy() + s for i, s in enumerate(self.starts[:-1])]
         return np.concatenate([*parts, self.starts[-1:]])
+
+    def document_ids(self) -> Iterator[Any]:
+        """Ids of the split's documents, a string array per file."""
+        for i in range(len(self._names)):
+            yield self._index(i, ["id"]).column("id").combine_chunks()
 
     def trace(self, token: int) -> Span:
         """The document that token number `token` of the split belongs to.
@@ -108,6 +121,10 @@ class TokenFiles:
         """
         if not 0 <= token < len(self):
             raise IndexError(f"token {token} of {len(self)}")
+        return self._trace(token)
+
+    def _trace(self, token: int) -> Span:
+        """The document of a token of the export's split, whatever part of it this is."""
         file = int(np.searchsorted(self.starts, token, "right")) - 1
         index = self._index(file, ["id", "offset", "length"])
         offsets = index.column("offset").to_numpy()

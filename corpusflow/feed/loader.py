@@ -29,7 +29,7 @@ class Loader:
         rank, ranks: this process among the data-parallel ones.
         seed: of the order.
         shuffle: False: sequences in file order (exports are shuffled by document already), every epoch the same.
-        epochs: stop after so many, at a whole step; None: never. A Mixture has no epochs.
+        epochs: stop after so many, at a whole step; None: never. A Mixture has no epochs; one with a budget ends by itself.
 
     Raises:
         ConfigError: arguments that do not fit.
@@ -60,8 +60,11 @@ class Loader:
 
     @property
     def steps_left(self) -> int | None:
-        """Whole steps until `epochs` are over; None if they never are."""
-        if self.epochs is None or isinstance(self.data, Mixture):
+        """Whole steps until `epochs`, or a mixture with a budget, are over; None if they never are."""
+        if isinstance(self.data, Mixture):
+            total = self.data.sequences
+            return None if total is None else (total - self.position) // (self.batch * self.ranks)
+        if self.epochs is None:
             return None
         return (self.epochs * len(self.data) - self.position) // (self.batch * self.ranks)
 

@@ -1,7 +1,8 @@
-"""Several datasets by weight, as one endless sequence whose every position is known in advance.
+"""Several datasets as one sequence whose every position is known in advance: by weight and endless, or so much of each.
 
 A schedule of some thousand draws holds each dataset as often as its weight says, in a seeded order; it is repeated, shuffled
 anew each time. So any position tells which dataset is drawn and for the how-manyth time, without counting from the start.
+Where the draws of each dataset are given, schedules differ by a draw here and there, so that the sums come out exactly.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ class Mixture:
         self._schedule = np.repeat(np.arange(len(counts)), counts)
         self._counts = counts
 
+    #: How many there are to draw; None: never an end.
+    sequences: int | None = None
+
     def draws(self, positions: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """(part, how many draws of it came before), int64 each, of positions (int64, any) in the mixture."""
         period = len(self._schedule)
@@ -85,3 +89,71 @@ class Mixture:
         """What two mixtures must agree on for a loader's state to fit."""
         parts = zip(self.names, self._counts.tolist(), self.datasets, strict=True)
         return "; ".join(f"{name} {count} x ({dataset.describe()})" for name, count, dataset in parts)
+
+
+class BudgetMixture(Mixture):
+    """Datasets drawn a given number of times each, spread evenly over the whole.
+
+    Args:
+        parts: name -> (dataset, sequences to draw of it); more than it has means that it is repeated, epoch by epoch.
+
+    Raises:
+        ConfigError: as for Mixture.
+    """
+
+    sequences: int
+    #: What the mixture's recipe says; a Loader is given its own.
+    seed: int = 0
+
+    def __init__(self, parts: Mapping[str, tuple[TokenDataset, int]]) -> None:
+        super().__init__(parts)
+        self._draws = np.array([n for _, n in parts.values()], np.int64)
+        self.sequences = int(self._draws.sum())
+        self._cycles = -(-self.sequences // _PERIOD)
+        done = np.arange(self._cycles + 1)
+        # float64 is exact far beyond any number of cycles times draws that fits a disk, but integers need no argument
+        self._before = [[int(n) * c // self._cycles for c in done.tolist()] for n in self._draws]
+        #: int64 (cycles + 1,): positions before each cycle.
+        self._starts = np.array(self._before, np.int64).sum(axis=0)
+
+    def draws(self, positions: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """As `Mixture.draws`.
+
+        Raises:
+            IndexError: a position behind the last one.
+        """
+        if len(positions) and positions.max() >= self.sequences:
+            raise IndexError(f"position {int(positions.max())} of {self.sequences}")
+        part = np.empty(len(positions), np.int64)
+        before = np.empty(len(positions), np.int64)
+        cycles = np.searchsorted(self._starts, positions, "right") - 1
+        for cycle in np.unique(cycles).tolist():
+            here = np.flatnonzero(cycles == cycle)
+            first = np.array([b[cycle] for b in self._before])
+            counts = np.array([b[cycle + 1] for b in self._before]) - first
+            size = int(counts.sum())
+            drawn = np.repeat(np.arange(len(counts)), counts)[permuted(np.arange(size), size, seed, cycle)]
+            rank = np.empty(size, np.int64)
+            for p in range(len(counts)):
+                rank[drawn == p] = np.arange(counts[p])
+            within = positions[here] - int(self._starts[cycle])
+            part[here] = drawn[within]
+            before[here] = first[part[here]] + rank[within]
+        return part, before
+
+    def plan(self, sequences: int | None = None) -> dict[str, dict[str, float]]:
+        """What all of it takes from where; of a beginning, about."""
+        share = 1.0 if sequences is None else sequences / self.sequences
+        return {
+            name: {
+                "share": int(n) / self.sequences,
+                "sequences": round(int(n) * share),
+                "tokens": round(int(n) * share) * self.length,
+                "epochs": int(n) * share / len(dataset),
+            }
+            for name, dataset, n in zip(self.names, self.datasets, self._draws, strict=True)
+        }
+
+    def describe(self) -> str:
+        parts = zip(self.names, self._draws.tolist(), self.datasets, strict=True)
+        return "; ".join(f"{name} {n} of ({dataset.describe()})" for name, n, dataset in parts)

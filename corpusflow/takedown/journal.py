@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 import xxhash
 
 from corpusflow.errors import StageError
+from corpusflow.hosts import host
 from corpusflow.storage import storage_for
-from corpusflow.takedown.request import Found, Request, host
+from corpusflow.takedown.request import Found, Request
 
 FOLDER: Final = "takedowns"
 _BEGUN: Final = ".begun.json"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow.errors import ConfigError
+from corpusflow.hosts import ascii_form, below, host
 from corpusflow.storage import storage_for
 
 #: Columns of a Source's index that a request is held against.
@@ -83,32 +83,7 @@ def _domain(entry: str, path: str) -> str:
     name = entry.lower().rstrip(".")
     if "/" in name or ":" in name or " " in name or "." not in name:
         raise ConfigError(f"{path}: {entry!r} is no domain", hint="example.org, without scheme, port and path")
-    return name if name.isascii() else _ascii(name)
-
-
-def _ascii(name: str) -> str:
-    try:
-        return name.encode("idna").decode()
-    except UnicodeError:
-        return name
-
-
-def host(url: str) -> str:
-    """The host of a URL, in lower case and ASCII form; "" where there is none."""
-    try:
-        name = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-    return name if name.isascii() else _ascii(name)
-
-
-def below(name: str, domains: frozenset[str]) -> bool:
-    """Whether a host is one of the domains or lies below one."""
-    while name:
-        if name in domains:
-            return True
-        name = name.partition(".")[2]
-    return False
+    return ascii_form(name)
 
 
 @dataclass

@@ -16,7 +16,8 @@ import corpusflow
 from corpusflow.datasets import datasets_of
 from corpusflow.errors import ConfigError
 from corpusflow.feed import TokenDataset
-from corpusflow.takedown.request import Request, below, host, read_request
+from corpusflow.hosts import below, host
+from corpusflow.takedown.request import Request, read_request
 
 SPAN = 200
 
