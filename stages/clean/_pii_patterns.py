@@ -68,7 +68,8 @@ BARE_SSN: Final = re.compile(r"(?a)(?<![\d.+-])(?!000|666|9)\d{3}[ ]?(?!00)\d{2}
 SSN_CUE: Final = re.compile(r"(?i)(?:\bssn\b|social security)[^\n]{0,30}$")
 IPV4: Final = re.compile(r"(?a)(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\w)")
 IP_CUE: Final = re.compile(
-    r"(?i)(?:\bip(?:v4)?\b|address|host|server|client|gateway|dns|ping|ssh|https?://|地址|主机|服务器)[^\n]{0,40}$"
+    r"(?i)(?:\b(?:ip(?:v4)?|dns|ping|ssh)\b|\b(?:ip|mac)?address|\b(?:host|server|client|gateway)|"
+    r"nameserver|https?://|地址|主机|服务器)[^\n]{0,40}\Z"
 )
 VERSION_CUE: Final = re.compile(
     r"(?i)(?:version|versions|release|\bver\.?|\bv|revision|section|sections|chapter|oid|clause|§|版本|第)\s?$"

@@ -54,6 +54,7 @@ def test_contract() -> None:
         ("手机13812345678，座机010-62345678", "手机[PHONE]，座机[PHONE]"),
         ("电话：１３８１２３４５６７８", "电话：[PHONE]"),
         ("他的号码是138\u200b1234\u200b5678。", "他的号码是[PHONE]。"),
+        ("ping 1.1.1.1, hosts: 8.8.4.4, IP 1.2.3.4", "ping [IP], hosts: [IP], IP [IP]"),
         ("从93.184.216.34到2001:4860:4860::8888，server 8.8.8.8", "从[IP]到[IP]，server [IP]"),
         ("GB82 WEST 1234 5698 7654 32 and DE89370400440532013000", "[IBAN] and [IBAN]"),
         ("card 4111 1111 1111 1111, 5500-0000-0000-0004, 378282246310005", "card [CARD], [CARD], [CARD]"),
@@ -80,6 +81,7 @@ def test_found(text: str, expected: str) -> None:
     "text",
     [
         "git@github.com:owner/repo.git", "icon@2x.png", "@property", "a @ b", "user@localhost", "look at the dot com boom",
+        "consider keeping them.\n6.6.4.3. Choices", "a ghost\n4.3.2.1", "shipping 6.6.4.3 was last",
         "version 1.2.3.4 and 192.168.1.1 and 127.0.0.1", "6.1.8.57. A section", "1.2.3.4.5", "300.1.1.1",
         "std::vector<int> and abc::def", "at 12:30:45 on 2004-05-06 12:13:14", "ISBN 978-3-16-148410-0", "pi 3.14159265358979",
         "4111 1111 1111 1112", "GB82 WEST 1234 5698 7654 33", "110105194912310021", "666-12-3456", "1,234,567,890",
