@@ -258,14 +258,20 @@ class StageView:
     def quarantined(self) -> Iterator[pa.Table]:
         """Rows of id, url, path, offset, length, stage, reason, detail of what this stage could not process."""
         for shard in self.run.plan.shards:
-            reader = ShardReader(self.run.plan, shard)
-            for node in self.nodes:
-                if node.kind == "source" and node.index == shard.source and (record := reader.record(node)) is not None:
-                    yield from _unreadable(reader, node, record)
-                elif node.kind in ("transform", "score") and (record := reader.record(node)) is not None:
-                    part = record.part(QUARANTINED)
-                    if part is not None:
-                        yield read_part(reader.dataset(node), part).drop_columns([ROW])
+            for _, table in self.shard_quarantined(shard):
+                yield table
+
+    def shard_quarantined(self, shard: Shard) -> Iterator[tuple[Node, pa.Table]]:
+        """The same for one shard, with the part of the stage that could not process the rows."""
+        reader = ShardReader(self.run.plan, shard)
+        for node in self.nodes:
+            if node.kind == "source" and node.index == shard.source and (record := reader.record(node)) is not None:
+                for table in _unreadable(reader, node, record):
+                    yield node, table
+            elif node.kind in ("transform", "score") and (record := reader.record(node)) is not None:
+                part = record.part(QUARANTINED)
+                if part is not None:
+                    yield node, read_part(reader.dataset(node), part).drop_columns([ROW])
 
 
 def _unreadable(reader: ShardReader, node: Node, record: Record) -> Iterator[pa.Table]:

@@ -18,7 +18,7 @@ def card(
 ) -> str:
     """The card as Markdown."""
     files = {f[1] for s in plan.shards for f in s.files}
-    size = sum(s.length for s in plan.shards)
+    size = sum(s.length for s in plan.shards if not s.only)
     first = [c for c in counts if c.stage in {n.stage for n in plan.sources}]
     sinks = {n.stage for n in plan.nodes if n.kind == "sink"}
     kept = next((c.kept for c in reversed(counts) if c.stage not in sinks), 0)

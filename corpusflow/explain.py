@@ -153,7 +153,10 @@ def _equal(table: pa.Table, column: str, key: str) -> np.ndarray:
 
 def _likely_first(run: Run, key: str) -> Iterator[Shard]:
     """All shards; those that read the file an id names come first, so that a lookup by id opens one index."""
-    likely = [s for s in run.plan.shards if any(f"/{f[1]}#" in key for f in s.files)]
+    likely = [s for s in run.plan.shards if any(f"/{f[1]}#" in key for f in s.files) and (not s.only or key in s.only)]
+    likely.sort(
+        key=lambda s: s.number if s.only else -1, reverse=True
+    )  # the last replay of a document is what became of it
     yield from likely
     numbers = {s.number for s in likely}
     yield from (s for s in run.plan.shards if s.number not in numbers)

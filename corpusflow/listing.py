@@ -6,7 +6,8 @@ Reads the input's folders; writes nothing.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from corpusflow.errors import ConfigError
@@ -16,6 +17,55 @@ from corpusflow.plan import Shard
 from corpusflow.planner import Planner
 from corpusflow.stage import Source
 from corpusflow.storage import storage_for
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A frozen input listing: which epoch of the run folder it is, and whether it lies there already."""
+
+    epoch: int
+    shards: tuple[Shard, ...]
+    stored: bool
+
+
+def best_listing(planner: Planner, listings: Mapping[int, tuple[Shard, ...]]) -> Listing:
+    """Of stored listings of one input, by epoch, the latest; of those like it but for replays, the one with the most.
+
+    Replays of documents that a stage of the plan did process, under the parameters it now has, are no part of it: where the
+    latest has such, and no other has not, a listing without them has to be stored.
+    """
+    latest = max(listings)
+    shards = listings[latest]
+    if not any(s.only for listed in listings.values() for s in listed):
+        return Listing(latest, shards, stored=True)
+    input_keys = [s.key for s in shards if not s.only]
+    live = _live(planner, shards)
+    fitting = [
+        epoch
+        for epoch, listed in listings.items()
+        if [s.key for s in listed if not s.only] == input_keys and all(live(s) for s in listed)
+    ]
+    if not fitting:
+        return Listing(latest, tuple(s for s in shards if live(s)), stored=False)
+    best = max(fitting, key=lambda epoch: (len(listings[epoch]), epoch))
+    return Listing(best, listings[best], stored=True)
+
+
+def with_replays(planner: Planner, shards: tuple[Shard, ...], latest: tuple[Shard, ...]) -> tuple[Shard, ...]:
+    """A fresh listing, and the replays of the latest one whose shard is in it still."""
+    replays = [s for s in latest if s.only]
+    if not replays:
+        return shards
+    numbers = {s.number for s in shards}
+    live = _live(planner, shards)
+    kept = (s for s in replays if s.replays in numbers and live(s))
+    return tuple(sorted((*shards, *kept), key=lambda s: s.number))
+
+
+def _live(planner: Planner, shards: tuple[Shard, ...]) -> Callable[[Shard], bool]:
+    """Whether all stages that a replay was made for are in the plan."""
+    fps = {node.fp for node in planner.plan(shards, 0).nodes}
+    return lambda shard: set(shard.under) <= fps
 
 
 def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tuple[Shard, ...]:

@@ -155,6 +155,10 @@ class Shard:
         files: (path, relative path, size, etag, start, end) per piece.
         limit: records to read at most, None for all.
         key: fingerprint of what it reads; with a stage's fingerprint it identifies the output.
+        only: of a replay (replay.py), the ids it takes from what it reads; empty for a shard of the input.
+        replays: of a replay, the number of the shard whose files it reads; else -1.
+        under: of a replay, fingerprints of the stages that could not process these documents. In a plan without one of them
+            another shard may keep them: the replay is then no part of it.
     """
 
     number: int
@@ -163,6 +167,9 @@ class Shard:
     files: tuple[tuple[str, str, int, str, int, int | None], ...]
     limit: int | None
     key: str
+    only: tuple[str, ...] = ()
+    replays: int = -1
+    under: tuple[str, ...] = ()
 
     @property
     def length(self) -> int:
@@ -332,6 +339,9 @@ def shard_table(shards: tuple[Shard, ...]) -> pa.Table:
             "files": pa.array([json.dumps(s.files) for s in shards], pa.string()),
             "limit": pa.array([s.limit for s in shards], pa.int64()),
             "key": pa.array([s.key for s in shards], pa.string()),
+            "only": pa.array([s.only for s in shards], pa.list_(pa.string())),
+            "replays": pa.array([s.replays for s in shards], pa.int32()),
+            "under": pa.array([s.under for s in shards], pa.list_(pa.string())),
         }
     )
 
@@ -346,6 +356,9 @@ def shards_from_table(table: pa.Table) -> tuple[Shard, ...]:
             tuple((f[0], f[1], f[2], f[3], f[4], f[5]) for f in json.loads(r["files"])),
             r["limit"],
             r["key"],
+            tuple(r.get("only", ())),  # listings of before there were replays have none of these
+            r.get("replays", -1),
+            tuple(r.get("under", ())),
         )
         for r in table.to_pylist()
     )

@@ -1,7 +1,7 @@
 """What could not be processed: every quarantined record of a run, with where its bytes lie.
 
 Reads Sources' indexes and the quarantine parts of commit records. Promises one entry per quarantined document, by stage in
-plan order, then shard, then row.
+plan order, then shard, then row. A document that was replayed (replay.py) counts as its last replay left it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from corpusflow.api import Run
+from corpusflow.checkpoint import read_part
 from corpusflow.errors import ConfigError
+from corpusflow.plan import Node, Shard
+from corpusflow.reader import ROWS, ShardReader
+from corpusflow.schema import ID
 from corpusflow.storage import storage_for
 
 _MOST_BYTES: Final = 64 << 20
@@ -35,18 +39,51 @@ class Entry:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """A document in quarantine: the shard it was last tried in, and the part of the stage that could not process it."""
+
+    entry: Entry
+    shard: Shard
+    node: Node
+
+
 def quarantined(run: Run, stage: str | None = None, reason: str | None = None) -> Iterator[Entry]:
     """The entries, of one stage and reason if given.
 
     Raises:
         ConfigError: the run has no such stage.
     """
+    return (w.entry for w in waiting(run, stage) if reason in (None, w.entry.reason))
+
+
+def waiting(run: Run, stage: str | None = None) -> Iterator[Waiting]:
+    """What is in quarantine, of one stage if given, with what a replay has to know.
+
+    Raises:
+        ConfigError: the run has no such stage.
+    """
+    last = last_tried(run)
     for name in [stage] if stage is not None else run.stages:
-        for table in run.stage(name).quarantined():
-            for row in table.to_pylist():
-                entry = Entry(**{k: row[k] for k in Entry.__dataclass_fields__})
-                if reason in (None, entry.reason):
-                    yield entry
+        view = run.stage(name)
+        for shard in run.plan.shards:
+            for node, table in view.shard_quarantined(shard):
+                for row in table.to_pylist():
+                    if last.get(row["id"], shard.number) == shard.number:
+                        yield Waiting(Entry(**{k: row[k] for k in Entry.__dataclass_fields__}), shard, node)
+
+
+def last_tried(run: Run) -> dict[str, int]:
+    """Id -> number of the last replay that found it in the input."""
+    last: dict[str, int] = {}
+    for shard in sorted((s for s in run.plan.shards if s.only), key=lambda s: s.number):
+        reader = ShardReader(run.plan, shard)
+        record = reader.record(reader.source_node())
+        part = record.part(ROWS) if record is not None else None
+        if part is not None:
+            ids = read_part(reader.dataset(reader.source_node()), part, [ID]).column(ID).to_pylist()
+            last |= dict.fromkeys(ids, shard.number)
+    return last
 
 
 def find_entry(run: Run, key: str) -> list[Entry]:

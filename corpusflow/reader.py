@@ -303,11 +303,14 @@ class ShardReader:
         refused = refusals(self.plan.run_dir)
         start = 0
         left = self.shard.limit
+        only = pa.array(self.shard.only, pa.string()) if self.shard.only else None
         for batch in source.read(split):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows
             batch = self._conformed(node, batch, columns)
+            if only is not None:
+                batch = batch.filter(pc.is_in(batch.column(ID), value_set=only))
             if self.plan.sample is not None:
                 batch = _sampled(batch, self.plan.sample, self.plan.seed)
             if refused is not None:
@@ -316,7 +319,7 @@ class ShardReader:
             if batch.num_rows:
                 yield np.arange(start, start + batch.num_rows, dtype=np.int32), batch
             start += batch.num_rows
-            if left == 0:
+            if left == 0 or (only is not None and start == len(only)):
                 return
 
     def _conformed(self, node: Node, batch: pa.RecordBatch, columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,22 +22,13 @@ from corpusflow.build import content_sha256
 from corpusflow.config import Config
 from corpusflow.errors import ConfigError, CorruptShardError, PlanDriftError
 from corpusflow.fingerprint import fingerprint
-from corpusflow.listing import changed_inputs, make_shards
+from corpusflow.listing import Listing, best_listing, changed_inputs, make_shards, with_replays
 from corpusflow.pinned import at_home, pinned_code_path, pinned_path
 from corpusflow.plan import Plan, Shard, shard_table, shards_from_table
 from corpusflow.planner import Planner
 from corpusflow.storage import storage_for
 
 _MADE_FROM = b"corpusflow.made_from"
-
-
-@dataclass(frozen=True)
-class Listing:
-    """A frozen input listing: which epoch of the run folder it is, and whether it lies there already."""
-
-    epoch: int
-    shards: tuple[Shard, ...]
-    stored: bool
 
 
 class RunDir:
@@ -106,20 +96,23 @@ class RunDir:
         made_from = _made_from(planner)
         tables = {e: t for e in self._epochs() if (t := self._table(e)) is not None}
         same = [e for e, t in tables.items() if t.schema.metadata.get(_MADE_FROM) == made_from]
+        epoch = self.next_epoch()
         if same and not refresh:
-            shards = shards_from_table(tables[same[-1]])
+            found = best_listing(planner, {e: shards_from_table(tables[e]) for e in same})
+            shards = found.shards
             if changed := changed_inputs(shards):
                 raise PlanDriftError(
                     f"{len(changed)} input file(s) changed since they were listed, the first: {changed[0]}",
                     hint="add --refresh to take the input as it is now (only what changed runs again)",
                 )
-            return Listing(same[-1], shards, stored=True)
+            return found if found.stored else Listing(epoch, shards, stored=False)
         # Of all epochs: a piece that left the input and came back is still the shard it was.
         previous = {s.key: s for t in tables.values() for s in shards_from_table(t)}
-        epoch = max(self._epochs(), default=-1) + 1
         shards = make_shards(planner, tuple(previous.values()), epoch)
         if not shards:
             raise ConfigError("the input holds nothing to read", hint="check `input:`")
+        if tables:
+            shards = with_replays(planner, shards, shards_from_table(tables[max(tables)]))
         if same and shards == shards_from_table(tables[same[-1]]):
             return Listing(same[-1], shards, stored=True)
         return Listing(epoch, shards, stored=False)
@@ -135,6 +128,27 @@ class RunDir:
                 return Listing(listing.epoch, listing.shards, stored=True)
             listing = self.listing(planner)
         return listing
+
+    def add_replays(self, planner: Planner, shards: tuple[Shard, ...]) -> Listing:
+        """Freeze a listing that has replays besides what the latest has; their epoch is its own.
+
+        Raises:
+            PlanDriftError: another driver froze a listing meanwhile.
+        """
+        listing = Listing(shards[-1].epoch, shards, stored=False)
+        stored = self.store_listing(planner, listing)
+        if stored.shards != shards:
+            raise PlanDriftError(f"another process listed the input of {self.path} meanwhile", hint="try again")
+        return stored
+
+    def next_epoch(self) -> int:
+        """The one that the next listing has."""
+        return max(self._epochs(), default=-1) + 1
+
+    def next_number(self) -> int:
+        """One that no shard of any listing has."""
+        tables = (self._table(epoch) for epoch in self._epochs())
+        return 1 + max((s.number for t in tables if t is not None for s in shards_from_table(t)), default=-1)
 
     def _listing_file(self, epoch: int) -> str:
         return self.file("plans", f"shards-{epoch:04d}.parquet")

@@ -1,15 +1,17 @@
-"""`corpusflow quarantine list | show`."""
+"""`corpusflow quarantine list | show | replay`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
 from corpusflow.api import open_run
 from corpusflow.cli._documents import number, plain
 from corpusflow.cli._options import json_option
+from corpusflow.cli._show import Show, closing, stderr
 from corpusflow.errors import ConfigError
 from corpusflow.quarantine import Entry, find_entry, quarantined, stored_bytes
 from corpusflow.storage import storage_for
@@ -17,7 +19,7 @@ from corpusflow.storage import storage_for
 
 @click.group()
 def command() -> None:
-    """List or show what could not be processed, with where its bytes lie."""
+    """List or show what could not be processed, with where its bytes lie, or try it again."""
 
 
 @command.command("list")
@@ -46,6 +48,41 @@ def show(run: str, document: str, target: str | None, as_json: bool) -> None:
         return
     for entry in entries:
         _say(entry)
+
+
+@command.command()
+@click.argument("run", type=click.Path())
+@click.option("--stage", help="Only what this stage could not process.")
+@click.option("--workers", type=int, help="Tasks at once. Default: as the run had it.")
+@click.option("--executor", type=click.Choice(["ray", "inline"]), help="Default: as the run had it.")
+@json_option
+def replay(run: str, stage: str | None, as_json: bool, **options: Any) -> None:
+    """Try what could not be processed again, with the present code.
+
+    Reads the documents from the input once more, as additional shards: what now succeeds joins the run, what is committed is
+    not touched, and what needs the whole corpus (deduplication, exports) runs again.
+    """
+    from corpusflow.replay import replay as run_again  # with the whole engine behind it
+
+    console = stderr()
+    show = Show(console)
+    try:
+        found = run_again(run, stage=stage, options=options, progress=show)
+    finally:
+        show.close()
+    if found.result is not None:
+        closing(console, found.result)
+    if as_json:
+        click.echo(json.dumps(found.as_data(), ensure_ascii=False))
+        return
+    click.echo(
+        f"{number(found.tried)} documents tried again: {number(found.kept_going)} processed, "
+        f"{number(found.failed)} in quarantine again, {number(found.missing)} no longer in the input"
+        if found.tried
+        else "nothing to replay"
+    )
+    for name, n in sorted(found.left.items()):
+        click.echo(f"{number(n)} of {name} left: it stands behind an exchange and runs again when the input changes")
 
 
 def say_list(entries: Iterable[Entry], as_json: bool) -> None:
