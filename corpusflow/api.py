@@ -23,8 +23,9 @@ from corpusflow.pinned import at_home
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader, signal_providers, source_columns
 from corpusflow.record import Record
+from corpusflow.results import RunResult, collect, committed_records
 from corpusflow.rundir import RunDir
-from corpusflow.runner import Progress, Runner, RunResult, collect, committed_records
+from corpusflow.runner import Progress, Runner
 from corpusflow.schema import DOCUMENT_COLUMNS, ID, QUARANTINE, ROW, SKIPPED, is_signal
 
 

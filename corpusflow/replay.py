@@ -27,7 +27,8 @@ from corpusflow.fingerprint import fingerprint
 from corpusflow.plan import Shard
 from corpusflow.planner import Planner
 from corpusflow.quarantine import Waiting, last_tried, waiting
-from corpusflow.runner import Progress, Runner, RunResult
+from corpusflow.results import RunResult
+from corpusflow.runner import Progress, Runner
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from corpusflow.accounting import StageCount
 from corpusflow.plan import Plan
+from corpusflow.results import RunResult, StepCost
 from corpusflow.retention import Retention, summary
-from corpusflow.runner import RunResult, StepCost
 from corpusflow.worker import Outcome
 
 _LINE_EVERY_SECONDS = 10.0

@@ -13,7 +13,8 @@ from corpusflow.cli._options import overrides_option, with_overrides
 from corpusflow.cli._show import Show, closing, stderr
 from corpusflow.config import load_config
 from corpusflow.errors import ConfigError
-from corpusflow.runner import Runner, RunResult
+from corpusflow.results import RunResult
+from corpusflow.runner import Runner
 
 
 @click.command()

@@ -25,7 +25,7 @@ from corpusflow.plan import Node, Plan
 from corpusflow.publish import MANIFEST, export_folder, publish
 from corpusflow.reader import ROWS
 from corpusflow.record import Record
-from corpusflow.runner import run_digest
+from corpusflow.results import run_digest
 from corpusflow.stage import Sink
 from corpusflow.storage import Storage
 from corpusflow.takedown import journal

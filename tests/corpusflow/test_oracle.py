@@ -21,7 +21,7 @@ from toys import Toy, short_name
 
 import corpusflow
 from corpusflow import RunFailedError
-from corpusflow.runner import RunResult
+from corpusflow.results import RunResult
 
 Stages = list[tuple[str, dict[str, Any]]]
 SIGNALS = (

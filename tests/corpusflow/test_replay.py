@@ -68,7 +68,7 @@ class Corpus:
             "run": {"dir": str(self.folder / run), "executor": "inline"},
         }
 
-    def run(self, run: str = "run", stages: list[Any] | None = None, **options: Any) -> corpusflow.runner.RunResult:
+    def run(self, run: str = "run", stages: list[Any] | None = None, **options: Any) -> corpusflow.results.RunResult:
         return corpusflow.run(self.config(run, stages), **options)
 
     @property

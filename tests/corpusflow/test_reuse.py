@@ -14,7 +14,8 @@ import corpusflow
 from corpusflow import PlanDriftError, RunFailedError
 from corpusflow.api import Silent
 from corpusflow.preview import Preview, preview
-from corpusflow.runner import Runner, RunResult
+from corpusflow.results import RunResult
+from corpusflow.runner import Runner
 
 GATE = ("Keep", {"column": "toy.lang", "op": "in", "value": ["en"], "gate": True, "reason": "toy_language"})
 SOFT = ("Keep", {"column": "toy.size", "op": ">=", "value": 2, "reason": "toy_small"})

@@ -14,7 +14,7 @@ from toys import ROWS, STAGES, Toy
 import corpusflow
 from corpusflow import ConfigError, RunFailedError, StageError, faults
 from corpusflow.accounting import StageCount, add_up
-from corpusflow.runner import warnings_of
+from corpusflow.results import warnings_of
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from corpusflow.config import Config, parse_config
 from corpusflow.listing import make_shards
 from corpusflow.plan import Plan
 from corpusflow.planner import Planner
-from corpusflow.runner import RunResult
+from corpusflow.results import RunResult
 
 STAGES = Path(__file__).with_name("toy_stages.py")
 Entry = str | tuple[str, Mapping[str, Any]]

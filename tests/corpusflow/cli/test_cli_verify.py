@@ -12,7 +12,7 @@ from corpusflow.commit import condemn
 from corpusflow.datasets import datasets_of
 from corpusflow.phases import run_phase_task
 from corpusflow.record import Record
-from corpusflow.runner import run_digest
+from corpusflow.results import run_digest
 
 
 def files(folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ from corpusflow.api import Run
 from corpusflow.commit import Dataset
 from corpusflow.datasets import datasets_of
 from corpusflow.errors import ConfigError, StageError
-from corpusflow.runner import run_digest
+from corpusflow.results import run_digest
 from corpusflow.takedown import journal
 from corpusflow.takedown.perform import find, take_down
 from corpusflow.takedown.request import Request
