@@ -17,11 +17,13 @@ import pytest
 from corpusflow import ConfigError
 from stages.export._samples import SampleSink
 from stages.export.huggingface import HuggingFaceDataset
+from stages.export.jsonl_tokens import JsonlTokens
 from stages.export.mds import Mds
 from stages.export.npy import Npy
+from stages.export.tfrecord import TfRecord
 from stages.export.webdataset import WebDataset
 
-SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy]
+SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy, TfRecord, JsonlTokens]
 
 
 def documents(width: str = "uint16") -> dict[str, list[int]]:

@@ -1,0 +1,41 @@
+"""Tokens as JSON lines: `{"id": …, "tokens": [1, 2, …]}`, for looking at and for programs that read nothing else.
+
+Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.jsonl`, the same for `validation`, `manifest.json`, and the
+document indexes. About four times the size of the other formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import orjson
+
+from corpusflow import PhaseTask
+
+from ._samples import Samples, SampleSink
+
+#: Samples joined into one write.
+_BLOCK: Final = 1_024
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonlTokens(SampleSink):
+    """Tokens as JSON lines."""
+
+    version: ClassVar[int] = 1
+    format_name: ClassVar[str] = "jsonl"
+
+    def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
+        count = 0
+        with task.file(f"{split}.jsonl") as stream:
+            for block in samples:
+                lines = [orjson.dumps({"id": name, "tokens": tokens.tolist()}) + b"\n" for name, tokens in block]
+                for start in range(0, len(lines), _BLOCK):
+                    stream.write(b"".join(lines[start : start + _BLOCK]))
+                count += len(lines)
+        return count
+
+
+STAGE = JsonlTokens
