@@ -2,9 +2,11 @@
 
 Reads `url`; adds `url.domain` (the registered domain: the public suffix and one label; an IP address as it is; null where
 there is none), `url.allowed` (bool, the allow lists name it), `url.list` (string, the first category whose domains, TLDs or
-addresses name it, null for none), `url.words` (int32, listed words in it, each as often as it occurs) and `url.word_list`
-(string, the category most of them are from). What an allow list names is on no block list. A domain stands for all that lies
-below it, an address for all that begins with it up to a `/` or `?`; words are runs of letters and digits; case does not count.
+addresses name it, null for none), `url.words` (int32, listed words in it, each as often as it occurs), `url.word_list`
+(string, the category most of them are from) and, on request, `url.normalised` (string, the address as dedup.url compares it).
+
+What an allow list names is on no block list. A domain stands for all that lies below it, an address for all that begins with it
+up to a `/` or `?`; words are runs of letters and digits; case does not count.
 
 Reasons: url_blocked_<category> (`list` for `block_list`, `config` for `block`, `tld` for `block_tlds`), url_words_<category>,
 url_not_allowed. Documents without an address pass, unless `only_allowed`.
@@ -23,6 +25,7 @@ import pyarrow.compute as pc
 
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param, storage_for
 from stages.access._lists import Lists, categories, load, suffix_table
+from stages.dedup.url import normalised
 from stages.kernels.buffers import TextBuffers, text_buffers, text_column
 from stages.kernels.urls import Table, domain_bytes, look_up, registered_domains
 
@@ -41,6 +44,9 @@ _WORDS_DOC: Final = "Words to count in addresses, besides those of `lists`."
 _ALLOW_DOC: Final = "Domains and addresses that no list blocks."
 _ALLOW_LIST_DOC: Final = "File of domains and addresses that no list blocks, one a line."
 _SUFFIXES_DOC: Final = "The public suffix list; the built-in one, or a path."
+_NORMALISED_DOC: Final = (
+    "Add the normalised address as a signal: without scheme, www., fragment, session and tracking parameters."
+)
 _PRIVATE_DOC: Final = (
     "Count suffixes run by companies (github.io, blogspot.com) too: each user's site is a domain then."
 )
@@ -66,6 +72,7 @@ class UrlScore(Score):
     allow_list: str | None = param(None, model="", doc=_ALLOW_LIST_DOC)
     suffixes: str = param(_SUFFIXES, model="models", doc=_SUFFIXES_DOC)
     private_suffixes: bool = param(False, doc=_PRIVATE_DOC)
+    normalised: bool = param(False, doc=_NORMALISED_DOC)
 
     version: ClassVar[int] = 1
     reads: ClassVar[tuple[str, ...]] = ("url",)
@@ -76,6 +83,10 @@ class UrlScore(Score):
         "url.words": pa.int32(),
         "url.word_list": pa.string(),
     }
+
+    def outputs(self) -> Mapping[str, pa.DataType]:
+        """`adds`, and the normalised address on request."""
+        return {**self.adds, **({"url.normalised": pa.string()} if self.normalised else {})}
 
     def blocked(self) -> list[tuple[str, str, str]]:
         """(category, kind, file or text) of everything that is blocked, what decides first in front."""
@@ -131,7 +142,9 @@ class UrlScore(Score):
             pa.array(found.words),
             names.take(pa.array(found.word_list)),
         ]
-        return pa.RecordBatch.from_arrays(columns, names=list(self.adds))
+        if self.normalised:
+            columns.append(normalised(batch.column("url")).cast(pa.string()))
+        return pa.RecordBatch.from_arrays(columns, names=list(self.outputs()))
 
     def _domains(self, urls: TextBuffers, suffixes: Table) -> pa.Array:
         starts, ends = registered_domains(urls, suffixes, private=self.private_suffixes)
@@ -176,6 +189,7 @@ class Url(Composite):
     only_allowed: bool = param(False, doc="Drop whatever the allow lists do not name.")
     suffixes: str = param(_SUFFIXES, model="models", doc=_SUFFIXES_DOC)
     private_suffixes: bool = param(False, doc=_PRIVATE_DOC)
+    normalised: bool = param(False, doc=_NORMALISED_DOC)
     gate: bool = param(True, semantic=False, doc="Measure and store nothing more of what is dropped.")
 
     def __post_init__(self) -> None:
@@ -187,7 +201,7 @@ class Url(Composite):
         score = UrlScore(
             lists=self.lists, categories=self.categories, block=self.block, block_list=self.block_list,
             block_tlds=self.block_tlds, words=self.words, allow=self.allow, allow_list=self.allow_list,
-            suffixes=self.suffixes, private_suffixes=self.private_suffixes,
+            suffixes=self.suffixes, private_suffixes=self.private_suffixes, normalised=self.normalised,
         )  # fmt: skip
         blocked = score.blocked()
         return (

@@ -256,6 +256,14 @@ def test_sliced_and_empty_columns() -> None:
     assert score([])["url.domain"] == []
 
 
+def test_the_normalised_address_on_request() -> None:
+    urls: list[str | None] = ["HTTPS://www.A.example/b/?utm_source=x&c=1#d", None]
+    assert "url.normalised" not in score(urls)
+    assert score(urls, normalised=True)["url.normalised"] == ["a.example/b?c=1", None]
+
+
 def test_contract(ut1: str) -> None:
     check_stage(Url())
-    check_stage(Url(lists=ut1, block=("example.org/3",), words=("q",), allow=("example.org/6",), gate=False))
+    check_stage(
+        Url(lists=ut1, block=("example.org/3",), words=("q",), allow=("example.org/6",), gate=False, normalised=True)
+    )
