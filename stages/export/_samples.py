@@ -7,7 +7,7 @@ file is in no sample and is counted.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -19,6 +19,7 @@ from corpusflow import Check, ConfigError, PhaseInputs, PhaseTask, Published, pa
 from ._publish import numbered, published
 from ._shuffle import WRITE
 from ._tokens import Piece, TokenSink
+from ._verify import find_tokens
 
 _DROPPED: Final = "dropped_tokens"
 
@@ -79,6 +80,13 @@ class SampleSink(TokenSink):
 
     def publish(self, inputs: PhaseInputs) -> Published:
         return published(inputs, self.format_name, self.header(inputs), self.texts(inputs), folders=self.folders)
+
+    def find(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
+        suffixes = {p.name.partition(".")[2] for p in inputs.parts(WRITE)} - {"documents.parquet"}
+        for place in find_tokens(inputs, WRITE, document_id):
+            stem = str(place["file"]).removesuffix(".bin")
+            folder = f"{stem.partition('-')[0]}/" if self.folders else ""
+            yield {**place, "file": f"{folder}{stem}.{next(iter(suffixes))}"}
 
     def texts(self, inputs: PhaseInputs) -> dict[str, str]:
         """Small files that the format wants besides its data."""

@@ -188,3 +188,14 @@ def test_nothing_left_writes_nothing(run_sink: Callable[..., Any], sink: Any) ->
 def test_a_sequence_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="sequence"):
         Npy(sequence=0)
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_document_is_found_in_the_file_that_holds_it(run_sink: Callable[..., Any], sink: Any) -> None:
+    stage = sink(file_tokens=30_000)
+    run = run_sink(stage, shards(documents()))
+    for key in list(documents())[::40]:
+        (place,) = stage.find(run.inputs(), key)
+        assert place["file"] in run.published
+        rows = {row["id"]: row for rows in stream_of(run).values() for row in rows}
+        assert (place["token"], place["tokens"]) == (rows[key]["offset"], rows[key]["length"])
