@@ -55,6 +55,40 @@ def _wide(data: Any, i: Any, end: Any) -> Any:
 
 
 @inlined
+def _behind(data: Any, i: Any, first: Any) -> Any:
+    """Where the visible character before i ends: i, less the invisible ones in between."""
+    while True:
+        if i - 3 >= first and data[i - 3] >= 0xE2 and _invisible(data, i - 3, i) == 3:
+            i -= 3
+        elif i - 2 >= first and data[i - 2] == 0xC2 and _invisible(data, i - 2, i) == 2:
+            i -= 2
+        else:
+            return i
+
+
+@inlined
+def _colon(data: Any, i: Any, end: Any) -> Any:
+    """Behind the colon at i, full-width or after invisible characters, too; -1 if there is none."""
+    while i < end and data[i] >= 0x80:
+        if _wide(data, i, end) == 58:
+            return i + 3
+        size = _invisible(data, i, end)
+        if size == 0:
+            return -1
+        i += size
+    return i + 1 if i < end and data[i] == 58 else -1
+
+
+@inlined
+def _digit_before(data: Any, i: Any, first: Any) -> Any:
+    """Where the digit before i begins, -1 if there is none."""
+    i = _behind(data, i, first)
+    if i > first and 48 <= data[i - 1] <= 57:
+        return i - 1
+    return i - 3 if i - 3 >= first and 48 <= _wide(data, i - 3, i) <= 57 else -1
+
+
+@inlined
 def _put(found: Any, n: Any, d: Any, start: Any, end: Any, kind: Any) -> Any:
     """Note a candidate; how many there are now, whether or not there was room."""
     if n < found.shape[0]:
@@ -181,8 +215,10 @@ def find_candidates(data: Any, offsets: Any, valid: Any, kinds: Any, provinces: 
                     gap += 1
                     i += 3
                     continue
-                if b == 0xC2 and i + 1 < end and data[i + 1] == 0xB0 and i > start_of_text and 48 <= data[i - 1] <= 57:
-                    n = _put(found, n, d, i - 1, i + 2, NUMBER)  # degrees
+                if b == 0xC2 and i + 1 < end and data[i + 1] == 0xB0:
+                    digit = _digit_before(data, i, start_of_text)
+                    if digit >= 0:
+                        n = _put(found, n, d, digit, i + 2, NUMBER)  # degrees
                 hard = True
                 gap += 1
                 joint = 0
@@ -267,7 +303,7 @@ def find_candidates(data: Any, offsets: Any, valid: Any, kinds: Any, provinces: 
                 number = -1
             if hexadecimal and size <= 4:
                 if group < 0:
-                    if i < end and data[i] == 58:
+                    if _colon(data, i, end) >= 0:
                         group = (
                             start - 2
                             if start - 2 >= start_of_text and data[start - 1] == 58 == data[start - 2]
@@ -277,7 +313,8 @@ def find_candidates(data: Any, offsets: Any, valid: Any, kinds: Any, provinces: 
                         letters = 0
                 else:
                     colons += gap
-                letters += mine < size or (i + 1 < end and data[i] == 58 and data[i + 1] == 58)
+                after = _colon(data, i, end)
+                letters += mine < size or (after >= 0 and _colon(data, after, end) >= 0)
                 group_end = i
             else:
                 group = -1
@@ -294,10 +331,12 @@ def find_candidates(data: Any, offsets: Any, valid: Any, kinds: Any, provinces: 
                 n = _put(found, n, d, start, i, TOKEN)  # an IBAN in groups of four
             if size <= 3 and mine == 0 and _spelled(data, start, i, end, start_of_text):
                 n = _put(found, n, d, start, i, SPELLED)
-            if upper and start - 3 >= start_of_text and data[start - 1] >= 0x80 and (data[start - 3] & 0xF0) == 0xE0:
-                code = (data[start - 3] & 15) << 12 | (data[start - 2] & 63) << 6 | (data[start - 1] & 63)
-                if provinces[code]:
-                    n = _put(found, n, d, start - 3, i, PLATE)
+            if upper and start - 3 >= start_of_text and data[start - 1] >= 0x80:
+                before = _behind(data, start, start_of_text) - 3
+                if before >= start_of_text and (data[before] & 0xF0) == 0xE0:
+                    code = (data[before] & 15) << 12 | (data[before + 1] & 63) << 6 | (data[before + 2] & 63)
+                    if provinces[code]:
+                        n = _put(found, n, d, before, i, PLATE)
     return n
 
 

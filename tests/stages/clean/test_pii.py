@@ -96,6 +96,30 @@ def test_left_alone(text: str) -> None:
     assert redact(text) == text
 
 
+_HIDDEN = {
+    "email": "jane.doe@mail.example.org", "phone": "+44 20 7946 0958", "ip": "2001:4860:4860::8888",
+    "iban": "GB82WEST12345698765432",
+    "card": "4111111111111111", "national_id": "11010519491231002X", "ssn": "514-69-0360", "passport": "E12345678",
+    "crypto": "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", "plate": "京A12345", "mac": "00:1A:2B:3C:4D:5E",
+    "location": "40.7128° N, 74.0060° W", "secret": "AKIAIOSFODNN7EXAMPLE",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neither_invisible_characters_nor_width_hide_a_value(kind: str) -> None:
+    value = _HIDDEN[kind]
+    cue = "passport No. " if kind == "passport" else ""
+    texts = []
+    for mark in ("\u200b", "\u200d", "\u200e", "\u2060", "\ufeff", "\xad"):
+        texts += [f"他写了 {cue}{value[:i]}{mark}{value[i:]} 。" for i in range(1, len(value))]
+        texts.append(f"他写了 {cue}{mark.join(value)} 。")
+    wide = {c: chr(ord(c) + 0xFEE0) for c in map(chr, range(0x21, 0x7F))}
+    texts.append(f"他写了 {cue}{''.join(wide.get(c, c) for c in value)} 。")
+    texts.append(f"他写了 {cue}{''.join(wide[c] if c.isdigit() else c for c in value)} 。")
+    found = batch(*texts)["text"].to_pylist()
+    assert [t for t, f in zip(texts, found, strict=True) if f != f"他写了 {cue}[{kind.upper()}] 。"] == []
+
+
 def test_counts_and_spans_hold_no_value() -> None:
     text = "à jane@example.com\n93.184.216.34 et joe@example.com"
     row = batch(text, None).to_pylist()
