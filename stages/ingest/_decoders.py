@@ -19,10 +19,14 @@ GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 #: About as much comes out of one `feed`, where a decoder can be told.
 PIECE_BYTES: Final = 1 << 20
-#: zlib copies what it did not use of its input, so it is handed little: a record's member has about 4 kB.
-_GZIP_SLICE: Final = 32 << 10
-#: zstd cannot be told to stop after so many bytes and expands up to 32,466 : 1: 64 MB at most come out of one slice.
-_ZSTD_SLICE: Final = 2 << 10
+#: zlib copies what it did not use of its input, so it is handed little at first: a record's member has about 4 kB.
+_GZIP_SLICE: Final = 8 << 10
+_GZIP_NEXT: Final = 64 << 10
+#: zstd cannot be told to stop after so many bytes and expands up to 32,466 : 1, so it is handed whole blocks, of which each
+#: gives at most 128 KiB (RFC 8878, 3.1.1.2.4).
+_ZSTD_BLOCK: Final = 128 << 10
+_ZSTD_SLICE: Final = 256 << 10
+_ZSTD_BLOCKS: Final = PIECE_BYTES // _ZSTD_BLOCK
 #: Windows beyond this would not fit into a worker.
 _WINDOW_BYTES: Final = 512 << 20
 
@@ -34,10 +38,10 @@ class GzipDecoder:
     # finished: whether the member is complete
     # replay: after `feed` failed, what comes out of `data` before the damage
 
-    slice_bytes = _GZIP_SLICE
     magic = GZIP + b"\x08"
 
     def __init__(self) -> None:
+        self.slice_bytes = _GZIP_SLICE
         self._zlib: Any = zlib.decompressobj(31)
         self._before: Any = None
         self._fresh = True
@@ -47,7 +51,10 @@ class GzipDecoder:
             self._before = self._zlib.copy()  # 40 kB: what a second look at damaged data starts from
         out = self._zlib.decompress(data, PIECE_BYTES)
         self._fresh = False
-        return out, len(data) - len(self._zlib.unconsumed_tail) - len(self._zlib.unused_data)
+        self.slice_bytes = _GZIP_NEXT
+        # At the end of a member whose output came in several parts, zlib names the same rest under both names.
+        rest = self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
+        return out, len(data) - len(rest)
 
     def finished(self) -> bool:
         return bool(self._zlib.eof)
@@ -66,16 +73,52 @@ class ZstdDecoder:
     def __init__(self, dictionary: zstandard.ZstdCompressionDict | None = None) -> None:
         context = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_WINDOW_BYTES)
         self._frame = context.decompressobj()
+        self._walk = _Blocks()
 
     def feed(self, data: memoryview) -> tuple[bytes, int]:
-        out = self._frame.decompress(data)
-        return out, len(data) - len(self._frame.unused_data)
+        part = data[: self._walk.take(data)]
+        out = self._frame.decompress(part)
+        return out, len(part) - len(self._frame.unused_data)
 
     def finished(self) -> bool:
         return bool(self._frame.eof)
 
     def replay(self, data: memoryview) -> bytes:
-        return b""  # a slice is small, and a zstd frame cannot be copied
+        return b""  # a zstd frame cannot be copied, and what was read before it was handed out already
+
+
+class _Blocks:
+    """Walks over a zstd frame's blocks without decoding them (RFC 8878, 3.1.1)."""
+
+    def __init__(self) -> None:
+        self._left = -1  # bytes until the next block's header; -1: the frame's own header is still to come
+        self._last = False
+        self._checksum = 0
+
+    def take(self, data: memoryview) -> int:
+        """How many of the frame's next bytes to decode at once: whole blocks, or part of one where the data end in it."""
+        if self._left < 0:
+            if len(data) < 5:
+                return len(data)
+            flags = data[4]
+            single = flags >> 5 & 1
+            self._checksum = 4 * (flags >> 2 & 1)
+            self._left = 6 - single + (0, 1, 2, 4)[flags & 3] + (single, 2, 4, 8)[flags >> 6]
+        at = self._left
+        blocks = 0
+        while blocks < _ZSTD_BLOCKS and not self._last and at + 3 <= len(data):
+            header = int.from_bytes(data[at : at + 3], "little")
+            last = bool(header & 1)
+            stored = 1 if header >> 1 & 3 == 1 else header >> 3  # a run of one byte is stored as one
+            end = at + 3 + stored + (self._checksum if last else 0)
+            if blocks and end > len(data):
+                break
+            self._last = last
+            at = end
+            blocks += 1
+        n = min(at, len(data))
+        self._left = at - n
+        return n or len(data)  # none, if less than a header is left of the file
 
 
 class Bz2Decoder:
@@ -92,7 +135,8 @@ class Bz2Decoder:
 
     def feed(self, data: memoryview) -> tuple[bytes, int]:
         if not self._stream.needs_input:
-            return self._stream.decompress(b"", PIECE_BYTES), 0
+            # What it holds of earlier slices gives more; what is left of them behind the end was not used after all.
+            return self._stream.decompress(b"", PIECE_BYTES), -len(self._stream.unused_data)
         out = self._stream.decompress(data, PIECE_BYTES)
         return out, len(data) - len(self._stream.unused_data)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -29,16 +30,21 @@ class FieldSource(FileSource):
     def outputs(self) -> Mapping[str, pa.DataType]:
         return dict.fromkeys(self.columns, pa.string())
 
-    @property
+    @cached_property
     def mapped(self) -> dict[str, str]:
         """Column -> field of all but the text."""
         return {"record_id": self.id, "url": self.url, "date": self.date, **self.columns}
 
+    @cached_property
+    def _paths(self) -> tuple[tuple[str, ...], list[tuple[str, tuple[str, ...]]]]:
+        return tuple(self.text.split(".")), [(c, tuple(f.split("."))) for c, f in self.mapped.items()]
+
     def take_fields(self, record: dict[str, Any], row: dict[str, Any]) -> None:
         """Move the mapped fields of a record into a row; without a text, the row says why."""
-        there, text = take(record, tuple(self.text.split(".")))
-        for column, field in self.mapped.items():
-            row[column] = as_string(take(record, tuple(field.split(".")))[1])
+        text_path, others = self._paths
+        there, text = take(record, text_path)
+        for column, path in others:
+            row[column] = as_string(take(record, path)[1])
         if isinstance(text, str):
             row["text"] = text
         elif text is None:

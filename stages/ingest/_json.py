@@ -88,6 +88,8 @@ def dump(value: Any) -> str:
 
 def take(record: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any]:
     """(whether it is there, value) of a dotted path, removed from the record."""
+    if len(path) == 1:
+        return (True, record.pop(path[0])) if path[0] in record else (False, None)
     place: Any = record
     for key in path[:-1]:
         place = place.get(key)

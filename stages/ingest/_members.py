@@ -119,8 +119,11 @@ class Window:
         return self._data[self._at : self._at + n]
 
     def advance(self, n: int) -> None:
-        """Pass bytes that `view` showed."""
-        self._at += n
+        """Pass bytes that `view` showed; a negative number goes back."""
+        if n < 0:
+            self.seek(self.tell() + n)
+        else:
+            self._at += n
 
 
 Opens = Callable[[bytes], bool]

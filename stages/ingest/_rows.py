@@ -57,5 +57,7 @@ def _schema(columns: Sequence[str], extra: Sequence[str]) -> pa.Schema:
 
 
 def _batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.array([row.get(f.name) for row in rows], f.type) for f in schema]
+    names = schema.names
+    columns = zip(*(map(row.get, names) for row in rows), strict=True)
+    arrays = [pa.array(column, f.type) for column, f in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

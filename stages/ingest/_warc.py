@@ -134,9 +134,13 @@ def _whole(piece: Piece, max_bytes: int) -> Record | None:
 def parse_headers(block: bytes) -> dict[str, str]:
     """Header lines after the first, names in lower case; of a repeated name the first counts, folded lines are joined."""
     text = block.decode("utf-8", "replace")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
     if "\n " in text or "\n\t" in text:
         text = _FOLD.sub(" ", text)
-    return {name.lower().rstrip(): value.rstrip() for name, value in reversed(_HEADER.findall(text))}
+    found = _HEADER.findall(text)
+    found.reverse()
+    return {name.lower().rstrip(): value.rstrip() for name, value in found}
 
 
 #: ARC 1 (five fields) and 2 (ten), https://archive.org/web/researcher/ArcFileFormat.php; URLs with spaces occur.

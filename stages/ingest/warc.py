@@ -10,7 +10,6 @@ counted.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -18,6 +17,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from corpusflow import FileRange, FileSource, Split, param, storage_for
+from stages.ingest._json import dump
 from stages.ingest._members import layout, pieces
 from stages.ingest._reasons import Reason
 from stages.ingest._rows import batches
@@ -133,7 +133,7 @@ def _payload(record: Record) -> dict[str, Any]:
         with contextlib.suppress(UnicodeDecodeError):
             values = {"text": block.decode(), "content_type": declared}
     if meta:
-        values["meta"] = json.dumps(meta, ensure_ascii=False)
+        values["meta"] = dump(meta)
     return values
 
 
