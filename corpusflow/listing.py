@@ -56,9 +56,9 @@ def with_replays(planner: Planner, shards: tuple[Shard, ...], latest: tuple[Shar
     replays = [s for s in latest if s.only]
     if not replays:
         return shards
-    numbers = {s.number for s in shards}
+    files = {s.number: s.files for s in shards}  # where they lie now
     live = _live(planner, shards)
-    kept = (s for s in replays if s.replays in numbers and live(s))
+    kept = (replace(s, files=files[s.replays]) for s in replays if s.replays in files and live(s))
     return tuple(sorted((*shards, *kept), key=lambda s: s.number))
 
 

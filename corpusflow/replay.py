@@ -10,7 +10,8 @@ version), its dataset is another, in which the earlier shard tries its documents
 twice, so it leaves the listing (listing.py).
 
 Not replayed: what stages behind an Exchange could not process (whatever changes the input runs them again, so any replay
-before them, or new input, tries these documents as well), and records that a Source finds where it found none before.
+before them, or new input, tries these documents as well), and records that a Source finds where it found none before: a Source
+that numbers records otherwise has a higher version, with which the whole input is read again.
 """
 
 from __future__ import annotations

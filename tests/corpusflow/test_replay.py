@@ -232,6 +232,23 @@ class Late(Score):
 """
 
 
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_replay_that_was_killed_is_finished_by_run(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus.breaks("rust")
+    corpus.run()
+    corpus.breaks()
+    with monkeypatch.context() as patch:
+        patch.setattr("corpusflow.replay.Runner", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            replay(corpus.run_dir)
+    corpus.run()
+    assert sorted(t for _, t in corpus.exported()) == ALL
+    assert corpus.waiting() == []
+
+
 def test_stages_behind_an_exchange_are_left(corpus: Corpus) -> None:
     """They try all again as soon as a replay in front of them, or new input, changes what the Exchange sees."""
     late = corpus.folder / "late.py"
