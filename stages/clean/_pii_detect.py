@@ -64,6 +64,7 @@ def _spelled_email(view: Window) -> Iterator[Finding]:
 def _number(view: Window) -> Iterator[Finding]:
     text = view.text
     near = text[max(0, view.low - 4) : view.high + 8]
+    lower = text.lower()
     count = sum(map(near.count, "0123456789"))
     if count >= 17:
         for match in _matches(patterns.CHINESE_ID, view):
@@ -83,13 +84,14 @@ def _number(view: Window) -> Iterator[Finding]:
         if "-" in near:
             for match in _matches(patterns.SSN, view):
                 yield "ssn", match.start(), match.end()
-        for match in _cued(patterns.BARE_SSN, patterns.SSN_CUE, view):
-            yield "ssn", match.start(), match.end()
-    for match in _cued(patterns.PASSPORT, patterns.PASSPORT_CUE, view):
-        yield "passport", match.start(), match.end()
+        if "ssn" in lower or "social" in lower:
+            for match in _cued(patterns.BARE_SSN, patterns.SSN_CUE, view):
+                yield "ssn", match.start(), match.end()
+    if "pas" in lower or "护照" in lower or "護照" in lower or "旅券" in lower:
+        for match in _cued(patterns.PASSPORT, patterns.PASSPORT_CUE, view):
+            yield "passport", match.start(), match.end()
     yield from _phones(view, near, count)
-    if "." in near:
-        yield from _places(view)
+    yield from _places(view)
 
 
 def _cued(pattern: re.Pattern[str], cue: re.Pattern[str], view: Window) -> Iterator[re.Match[str]]:
@@ -117,7 +119,7 @@ def _phones(view: Window, near: str, count: int) -> Iterator[Finding]:
         for match in _matches(patterns.INTERNATIONAL, view, 4):
             if number := _international(match[0]):
                 yield "phone", match.start(), match.start() + len(number)
-    if (count >= 10 and "-" in near) or "." in near:
+    if count >= 10 and ("-" in near or "." in near):
         for match in _matches(patterns.NORTH_AMERICAN, view, 4):
             yield "phone", match.start(), match.end()
     if count >= 10 and patterns.HAN.search(text):
@@ -151,13 +153,15 @@ def _international(number: str) -> str:
 
 
 def _places(view: Window) -> Iterator[Finding]:
-    for match in _matches(patterns.COORDINATES, view, 10):
-        latitude, north, longitude, east = match.groups()
-        inside = abs(_float(latitude)) <= 90 and abs(_float(longitude)) <= 180
-        if inside and ((north and east) or said(patterns.PLACE_CUE, view.text, match.start())):
+    if view.text.count(".", max(0, view.low - 14), view.high + 40) >= 2:
+        for match in _matches(patterns.COORDINATES, view, 10):
+            latitude, north, longitude, east = match.groups()
+            inside = abs(_float(latitude)) <= 90 and abs(_float(longitude)) <= 180
+            if inside and ((north and east) or said(patterns.PLACE_CUE, view.text, match.start())):
+                yield "location", match.start(), match.end()
+    if "°" in view.text:
+        for match in _matches(patterns.SEXAGESIMAL, view, 3):
             yield "location", match.start(), match.end()
-    for match in _matches(patterns.SEXAGESIMAL, view, 3):
-        yield "location", match.start(), match.end()
 
 
 def _float(text: str) -> float:

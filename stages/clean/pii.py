@@ -47,7 +47,7 @@ class Redact(Transform):
     default: str = param("replace", doc=_DOC_DEFAULT)
     key_env: str = param("CORPUSFLOW_PII_KEY", doc=_DOC_KEY)
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("text",)
     redacts: ClassVar[bool] = True
     adds: ClassVar[Mapping[str, pa.DataType]] = {

@@ -68,6 +68,7 @@ def test_contract() -> None:
         ("车牌京A12345和粤B·D12345", "车牌[PLATE]和[PLATE]"),
         ("00:1A:2B:3C:4D:5E or 00-1A-2B-3C-4D-5E", "[MAC] or [MAC]"),
         ("40.7128° N, 74.0060° W; GPS 40.7128, -74.0060", "[LOCATION]; GPS [LOCATION]"),
+        ("at 40°42′46″N 74°00′22″W, or 40° 42' 46.5\" N, 74° 0' 22\" W", "at [LOCATION], or [LOCATION]"),
         ("AKIAIOSFODNN7EXAMPLE", "[SECRET]"),
         ('api_key = "hT7kd93KKs02mdQQ8"', 'api_key = "[SECRET]"'),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N", "[SECRET]"),
