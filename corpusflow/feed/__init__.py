@@ -16,5 +16,6 @@ from corpusflow.feed.files import TokenFiles
 from corpusflow.feed.loader import Loader
 from corpusflow.feed.mixture import BudgetMixture, Mixture
 from corpusflow.feed.mixture_file import open_mixture
+from corpusflow.feed.stage import StageTokens
 
-__all__ = ["BudgetMixture", "Loader", "Mixture", "TokenDataset", "TokenFiles", "open_mixture"]
+__all__ = ["BudgetMixture", "Loader", "Mixture", "StageTokens", "TokenDataset", "TokenFiles", "open_mixture"]
