@@ -56,7 +56,7 @@ def test_what_values_mean(robots: str | None, reservation: str | None, expected:
         st.dictionaries(st.sampled_from(["x-robots-tag", "a"]), st.text() | st.floats()),
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_headers_may_be_anything(meta: Any) -> None:
     of_headers(meta if meta is None or isinstance(meta, str) else json.dumps(meta))
 
