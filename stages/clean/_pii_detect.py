@@ -13,7 +13,7 @@ from typing import Final
 
 from stages.clean import _pii_checks as checks
 from stages.clean import _pii_patterns as patterns
-from stages.clean._pii_window import Window, hinted, said
+from stages.clean._pii_window import Window, said
 from stages.kernels import pii as kernel
 
 _LAST_GROUP: Final = re.compile(r"[ \t\u00a0]*[^\d \t\u00a0]*\d+[^\d]*$")
@@ -131,7 +131,7 @@ def _phones(view: Window, near: str, count: int) -> Iterator[Finding]:
             digits = _digits(match[0])
             if checks.is_chinese_mobile(digits[-11:]) and (len(digits) == 13 or patterns.HAN.search(text)):
                 yield "phone", match.start(), match.end()
-    if not hinted(patterns.PHONE_HINTS, text.encode()):
+    if not patterns.PHONE_HINTS.search(text.encode().lower()):
         return
     for match in _matches(patterns.CUED, view, 2):
         if not 7 <= len(_digits(match[0])) <= 15 or patterns.DATE.match(match[0]) or match[0].count(".") == 1:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from stages.clean import _pii_patterns as patterns
 from stages.clean._pii_detect import DETECTORS
-from stages.clean._pii_window import AFTER, AFTER_AT, CUE_REACH, Window, hinted
+from stages.clean._pii_window import AFTER, AFTER_AT, CUE_REACH, Window
 from stages.kernels import pii as kernel
 
 KINDS: Final = (
@@ -54,8 +54,8 @@ def _hopeless(document: bytes, start: int, end: int, kind: int) -> bool:
         digits = sum(map(piece.count, _DIGITS))
         if digits >= 9 or not piece.isascii() or b"+" in piece or piece.count(b".") >= 3:
             return False
-        near = document[max(0, start - CUE_REACH) : end + 24]
-        return not hinted(patterns.PHONE_HINTS, near) and not hinted(patterns.OTHER_HINTS, near)
+        near = document[max(0, start - CUE_REACH) : end + 24].lower()
+        return not patterns.PHONE_HINTS.search(near) and not patterns.OTHER_HINTS.search(near)
     if kind == kernel.SPELLED:
         return b"at" not in document[max(0, start - 72) : end].lower()
     if kind == kernel.AT:
@@ -64,7 +64,7 @@ def _hopeless(document: bytes, start: int, end: int, kind: int) -> bool:
     if kind == kernel.TOKEN:
         if piece.startswith(_TOKEN_STARTS) or piece.count(b"-") == 5 or (piece[:2].isalpha() and piece[2:4].isdigit()):
             return False
-        return piece.isascii() and not hinted(patterns.SECRET_HINTS, document[max(0, start - CUE_REACH) : start])
+        return piece.isascii() and not patterns.SECRET_HINTS.search(document[max(0, start - CUE_REACH) : start].lower())
     return False
 
 

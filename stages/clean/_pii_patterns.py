@@ -14,6 +14,11 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
+def _any_of(hints: list[str]) -> re.Pattern[bytes]:
+    """Any of some lower-case words as bytes, for text in lower case: that is five times quicker than to ignore case."""
+    return re.compile(b"|".join(re.escape(hint.encode()) for hint in hints))
+
+
 _BLANK = r"[ \t\u00a0]"
 
 # ---- e-mail -------------------------------------------------------------------------------------------------------------
@@ -103,20 +108,17 @@ PHONE_CUE: Final = re.compile(
     r"(?:[ ](?:me|us|him|her|them|at|on|my|the|number|no)\b){0,4}[ :#.]{0,3})$"
 )
 #: Lower-case pieces of the cues: most candidates have none near them, and this is ten times quicker to find out.
-PHONE_HINTS: Final = tuple(
-    hint.encode()
-    for hint in _words(
+PHONE_HINTS: Final = _any_of(
+    _words(
         "tel phon fax mob cell call dial sms gsm whats hotline reach answering regist office desk home work text ring "
         "messag portab handy móvil celul rufnum puhel ph тел моб 电 電 手机 手機 致 传 傳 联 聯 热线 熱線 座机 拨 撥 微信 "
         "☎ 📞 📱 ℡"
     )
 )
-OTHER_HINTS: Final = tuple(
-    h.encode() for h in _words("pass pasa 护照 護照 旅券 lat lon gps coord loca geo posit 坐标 经纬 經緯 定位 度 °")
+OTHER_HINTS: Final = _any_of(
+    _words("pass pasa 护照 護照 旅券 lat lon gps coord loca geo posit 坐标 经纬 經緯 定位 度 °")
 )
-SECRET_HINTS: Final = tuple(
-    h.encode() for h in ["secret", "token", "passw", "pwd", "key", "auth", "credential", "密", "令牌"]
-)
+SECRET_HINTS: Final = _any_of(["secret", "token", "passw", "pwd", "key", "auth", "credential", "密", "令牌"])
 #: First bytes of tokens that may be keys or addresses by themselves.
 TOKEN_STARTS: Final = (
     b"AKIA ASIA AROA AIDA gh github_ glpat- xox AIza ya29. sk_ rk_ pk_ sk- SG. hf_ npm_ pypi- dop_ LTAI AKID eyJ 0x 1 3 bc1 BC1"

@@ -71,9 +71,3 @@ class Window:
 def said(cue: re.Pattern[str], text: str, at: int) -> bool:
     """Whether the words in front of `at` are such a cue."""
     return cue.search(text, max(0, at - CUE_REACH), at) is not None
-
-
-def hinted(hints: tuple[bytes, ...], text: bytes) -> bool:
-    """Whether any of the hints occurs in the text."""
-    lower = text.lower()
-    return any(hint in lower for hint in hints)
