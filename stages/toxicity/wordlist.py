@@ -13,9 +13,9 @@ script is not Latin. Terms marked so do not count in medical or legal text. LDNO
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -137,6 +137,23 @@ class Wordlist(Composite):
                 gate=self.gate, max_density=self.max_density, max_category_density=self.max_category_density
             ),
         )
+
+    @staticmethod
+    def evaluate(*, data: Sequence[str], lists: str = "curated", min_units: int = 200) -> Mapping[str, Any]:
+        """Measure word lists on texts, labelled or ordinary.
+
+        Args:
+            data: JSONL files (.gz too) with `text` and optionally `toxic` (without it a text is ordinary) and `lang` (without
+                it the language is identified).
+            lists: folder of word lists, built in or by path.
+            min_units: words or characters a shorter text counts as having.
+        """
+        from stages.toxicity import _measure, _train
+
+        rows = list(_train.read_rows(data))
+        batch = _measure.with_languages(rows)
+        signals = WordlistScore(lists=lists, min_units=min_units).score(batch)
+        return _measure.wordlist_report(rows, batch.column("language.code").to_pylist(), signals, MAX_DENSITY)
 
 
 STAGE = Wordlist

@@ -150,6 +150,25 @@ def test_hostile_documents_take_linear_time() -> None:
     assert len(measure(*texts, code="zh", script="Hans")) == len(texts)
 
 
+def test_evaluate_counts_and_shows_mistakes(tmp_path: Path) -> None:
+    rows = [
+        {"text": "you fucking cunt, you fucking whore, you motherfucker", "toxic": True, "lang": "en"},
+        {"text": "nobody likes your kind", "toxic": True, "lang": "en"},
+        {"text": "what the fuck, said the captain, and the ship went down", "lang": "en"},
+        {"text": "昨夜河水上涨，清晨时低处的道路已被淹没。"},
+        {"text": "免费色情网站，网上赌场", "toxic": True},
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    report = Wordlist.evaluate(data=[str(path)])
+    names = ("texts", "toxic_with_a_term", "toxic_dropped", "toxic", "other_with_a_term", "other_dropped", "other")
+    assert tuple(report[name] for name in names) == (5, 2, 2, 3, 1, 0, 2)
+    assert [report["by_language"][code]["texts"] for code in ("en", "zh")] == [3, 2]
+    assert report["by_category"]["gambling"] == 1
+    assert [e["text"] for e in report["densest_of_the_ordinary"]] == [rows[2]["text"]]
+    assert report["least_dense_of_the_toxic"][0] == {"per_1000": 0.0, "text": "nobody likes your kind"}
+
+
 def _obfuscations() -> ModuleType:
     path = Path(__file__).with_name("obfuscations.py")
     spec = importlib.util.spec_from_file_location("toxicity_obfuscations", path)
