@@ -172,11 +172,13 @@ def test_a_stage_of_a_higher_version_keeps_nothing_twice(corpus: Corpus) -> None
     assert result.counts[0].entered == len(ALL)
     assert corpus.exported() == replayed
     assert [s.only for s in corpusflow.open_run(corpus.run_dir).plan.shards] == [(), ()]
+    assert verify(corpusflow.open_run(corpus.run_dir)).problems == []
     corpus.code(1)  # its records say what could not be processed, and so what was replayed
     again = corpus.run()
     assert again.counts[0].entered == len(ALL) + 2
     assert corpus.exported() == replayed
     assert not any(s.measured for s in again.steps)
+    assert verify(corpusflow.open_run(corpus.run_dir)).problems == []
 
 
 def test_new_input_and_replays_together(corpus: Corpus) -> None:
