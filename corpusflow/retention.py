@@ -71,6 +71,11 @@ def group_counts(groups: pa.Array, kept: np.ndarray) -> dict[str, dict[str, int]
     return {_IN: _by_value(groups), _KEPT: _by_value(groups.filter(pa.array(kept)))}
 
 
+def without_groups(counters: Mapping[str, Any]) -> dict[str, Any]:
+    """Counters as a task tells the driver: two numbers per language and Filter would be most of the message."""
+    return {k: v for k, v in counters.items() if k not in (_IN, _KEPT)}
+
+
 def _by_value(groups: pa.Array) -> dict[str, int]:
     counts = pc.value_counts(groups.drop_null()).to_pylist()
     return {c["values"]: c["counts"] for c in sorted(counts, key=lambda c: str(c["values"]))}

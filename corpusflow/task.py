@@ -19,7 +19,7 @@ from corpusflow.inherit import inheritance
 from corpusflow.output import Output
 from corpusflow.plan import Node, Plan, Shard, Step
 from corpusflow.reader import ShardReader
-from corpusflow.retention import GROUP, group_counts, grouping
+from corpusflow.retention import GROUP, group_counts, grouping, without_groups
 from corpusflow.schema import ROW
 from corpusflow.stage import Exchange, PhaseInputs, require_columns
 from corpusflow.stream import Stream
@@ -75,7 +75,7 @@ def run_shard(plan: Plan, step: Step, shard: Shard, inputs: Callable[[Node], Pha
         _count_filters(reader, filters)
     for node in mine:
         record = reader.need(node)
-        result.counters[node.index] = record.counters
+        result.counters[node.index] = without_groups(record.counters)
         result.advice[node.index] = record.advice
     result.text_bytes = reader.text_bytes_read
     return result
