@@ -61,29 +61,30 @@ def lines(pieces: Iterable[Piece], max_bytes: int, middle: bool = False) -> Iter
             return
         # What a decoder gave right before it found damage may be wrong already.
         data = b"" if piece.damaged else piece.data
-        first = 0
-        if data and (passing or held or piece.beyond):
-            end = data.find(b"\n")
-            first = end + 1 if end >= 0 else len(data)
-            if not passing:
-                part = data[:end] if end >= 0 else data
+        parts = data.split(b"\n")
+        at = 0
+        if passing or held or piece.beyond:
+            # The first part ends what was begun, or goes on with it.
+            part = parts.pop(0)
+            at = len(part) + 1
+            if part and not passing:
                 place = place if held else _place(piece, 0)
                 held += len(part)
                 pending = [*pending, part] if held <= max_bytes else []
-                if end >= 0:
+            if parts:
+                if held:
                     yield from _line(b"".join(pending), place, held, max_bytes, piece.suspect)
-                    pending, held = [], 0
-            passing = passing and end < 0
-            if piece.beyond and end >= 0:
-                return
-        if first < len(data):
-            *whole, last = (data[first:] if first else data).split(b"\n")
-            for part in whole:
+                pending, held, passing = [], 0, False
+                if piece.beyond:
+                    return
+        if parts:
+            last = parts.pop()
+            for part in parts:
                 if part:
-                    yield from _line(part, _place(piece, first), len(part), max_bytes, piece.suspect)
-                first += len(part) + 1
+                    yield from _line(part, _place(piece, at), len(part), max_bytes, piece.suspect)
+                at += len(part) + 1
             if last:
-                pending, held, place = [last] if len(last) <= max_bytes else [], len(last), _place(piece, first)
+                pending, held, place = [last] if len(last) <= max_bytes else [], len(last), _place(piece, at)
         if piece.error is not None:
             if piece.beyond:
                 return

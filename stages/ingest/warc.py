@@ -22,7 +22,7 @@ from stages.ingest._members import layout, pieces
 from stages.ingest._reasons import Reason
 from stages.ingest._rows import batches
 from stages.ingest._warc import Record, digest_fits, opens_record, records
-from stages.kernels.http import codings, parse_head
+from stages.kernels.http import Head, codings, parse_head
 
 _COLUMNS: Final = (
     "id",
@@ -44,6 +44,8 @@ _COLUMNS: Final = (
 #: Response headers that later stages ask for: consent, licence, language.
 _KEPT_HEADERS: Final = ("x-robots-tag", "tdm-reservation", "link", "content-language", "last-modified")
 _KEPT_CHARACTERS: Final = 500
+#: Nearly all heads of responses are shorter.
+_HEAD_BYTES: Final = 4_096
 _DOCUMENT_KINDS: Final = ("response", "resource", "conversion")
 
 
@@ -116,7 +118,7 @@ def _payload(record: Record) -> dict[str, Any]:
         meta["truncated"] = cut[:_KEPT_CHARACTERS]
     values: dict[str, Any] = {"raw": block, "content_type": declared}
     is_http = declared is None or declared.lower().startswith("application/http")
-    head = parse_head(block) if is_http else None
+    head = _http_head(block) if is_http else None
     if head is not None:
         if not 200 <= head.status < 300 or head.status in (204, 205, 206):
             return {"skipped": f"http_status_{head.status}"}
@@ -131,10 +133,16 @@ def _payload(record: Record) -> dict[str, Any]:
     elif headers.get("warc-type", "").lower() == "conversion" and (declared or "").lower().startswith("text/plain"):
         # WET: UTF-8 by its specification. What is not goes the way of bytes.
         with contextlib.suppress(UnicodeDecodeError):
-            values = {"text": block.decode(), "content_type": declared}
+            values = {"text": bytes(block).decode(), "content_type": declared}
     if meta:
         values["meta"] = dump(meta)
     return values
+
+
+def _http_head(block: bytes | memoryview) -> Head | None:
+    """The head of the response in a block, of which no more is copied than it takes."""
+    start = bytes(block[:_HEAD_BYTES])
+    return parse_head(start if b"\r\n\r\n" in start else bytes(block))
 
 
 def _url(headers: dict[str, str]) -> str | None:

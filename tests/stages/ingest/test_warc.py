@@ -20,12 +20,14 @@ from typing import Any
 import fastwarc.warc as fastwarc
 import pytest
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
 from corpusflow import check_stage
 from stages.ingest._members import pieces
-from stages.ingest._warc import opens_record, records
+from stages.ingest._warc import opens_record, parse_headers, records
 from stages.ingest.warc import Warc
 
 PAGE = b"<html><body><p>Page %d says something.</p></body></html>"
@@ -288,6 +290,16 @@ def test_wrong_lengths_are_put_right_where_the_border_shows(tmp_path: Path) -> N
         assert json.loads(rows[1]["meta"]) == {"repaired": "content-length"}
         rows = read(write(tmp_path / "a.warc.gz", b"".join(map(gzip.compress, rs))))
         assert [r["raw"] for r in rows] == [PAGE % i for i in range(3)], claimed
+
+
+@settings(max_examples=300)
+@given(st.text("AB:-. \t\r\né", max_size=30), st.sampled_from(["WARC-Type", "content-type", "X Y", "é"]))
+def test_headers_are_read_alike_the_quick_and_the_careful_way(noise: str, name: str) -> None:
+    block = f"WARC/1.0\r\n{name}: first\r\n{noise}\r\n{name}: second\r\nLast: value".encode()
+    careful = parse_headers(block.replace(b"value", b"value "))
+    assert parse_headers(block) == careful
+    assert careful["last"] == "value"
+    assert careful[name.lower()].partition(" ")[0] in ("first", "second")
 
 
 def test_missing_line_ends_between_records(tmp_path: Path) -> None:
