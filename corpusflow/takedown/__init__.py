@@ -10,5 +10,6 @@ Source skipped the documents (`dropped: {takedown: n}`). A takedown that was kil
 
 What it does not reach: the input itself, copies made by `corpusflow export`, models trained on the text, and other runs.
 The shuffle files of Exchanges hold ids and text in forms of their own; they are of no further use to a finished run and are
-let go, so that `verify --repair` can no longer make an Exchange's verdicts again in this folder.
+let go. `verify --repair` still makes signals, tokens and export files again; indexes, wide checkpoints and an Exchange's
+verdicts it cannot, since a stage would give their rows other numbers.
 """

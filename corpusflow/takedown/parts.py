@@ -38,7 +38,15 @@ def groups(dataset: Dataset, part: PartFile) -> Iterator[pa.Table]:
         for g in range(file.metadata.num_row_groups):
             with noticing_damage(dataset, part):
                 table = file.read_row_group(g, use_threads=False)
-            yield table
+            yield _as_written(table)
+
+
+def _as_written(table: pa.Table) -> pa.Table:
+    """The table with its lists' items named as stages name them: Parquet's own name for them would change the file's bytes,
+    and a repair could not make the same ones again."""
+    fields = [pa.field(f.name, pa.list_(f.type.value_type)) if pa.types.is_list(f.type) else f for f in table.schema]
+    schema = pa.schema(fields)
+    return table.cast(schema)  # always: types that differ by these names alone are equal to Arrow
 
 
 def blanked(table: pa.Table, gone: np.ndarray) -> pa.Table:
@@ -118,7 +126,7 @@ def without_rows(
     Returns:
         how many rows left. Where that is none and nothing was edited, the file is carried over.
     """
-    table = read_part(dataset, part)
+    table = _as_written(read_part(dataset, part))
     keep = ~np.isin(table.column(ROW).to_numpy(), gone)
     edited = edit(table.filter(pa.array(keep)))
     if keep.all() and edited is None:

@@ -245,7 +245,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("places", [2, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("places", [2, pytest.param(60, marks=pytest.mark.slow)])
 def test_killed_anywhere_it_is_finished_by_the_next_call(
     toy: Toy, made: Path, monkeypatch: pytest.MonkeyPatch, places: int
 ) -> None:

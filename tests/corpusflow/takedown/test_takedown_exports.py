@@ -18,6 +18,7 @@ import pytest
 
 import corpusflow
 from corpusflow.feed import TokenFiles
+from corpusflow.repair import repair
 from corpusflow.takedown import journal
 from corpusflow.takedown.perform import take_down
 from corpusflow.takedown.request import Request
@@ -102,6 +103,23 @@ def test_only_files_that_held_them_change(run: Path) -> None:
             span = files.trace(start)
             found[span.id] = files.read(span.start, span.length).tolist()
     assert found == left
+
+
+def test_signals_and_exports_can_still_be_repaired(run: Path) -> None:
+    """What a takedown rewrote has the bytes that its stage would write."""
+    opened = corpusflow.open_run(str(run))
+    ids = opened.stage("tokenize.sentencepiece").table(["id"]).column("id").to_pylist()[3:90:40]
+    take_down(str(run), Request(ids=frozenset(ids)))
+    for pattern in ("tokenize.sentencepiece/*/data/00000000/*", "export.bin/sink-*/write/data/00000000/*.bin"):
+        (victim,) = run.glob(pattern)
+        data = bytearray(victim.read_bytes())
+        data[len(data) // 2] ^= 4
+        victim.unlink()
+        victim.write_bytes(data)
+    found = verify(opened)
+    assert len(found.problems) >= 2
+    assert repair(opened.plan, found).failed == []
+    assert verify(corpusflow.open_run(str(run))).problems == []
 
 
 def test_a_whole_domain_and_a_file_that_empties(run: Path) -> None:
