@@ -28,7 +28,7 @@ ALTERNATE_SHIFT: Final = 18
 TABLE_SIZE: Final = 0x20000
 
 SPACE_SYMBOL: Final = 1
-PAIRS: Final = 64  # symbols below this, all of ASCII's, are looked at in pairs
+PAIRS: Final = 64  # symbols below this, all of ASCII's, are looked at in threes
 CATEGORIES: Final = ("sexual", "hate", "violence", "profanity", "gambling", "spam")
 CONTEXT: Final = len(CATEGORIES)
 MEDICAL, LEGAL = 1, 2
@@ -220,7 +220,7 @@ def _decode(data: Any, start: Any, end: Any, table: Any, chars: Any) -> Any:
 
 @inlined
 def _may_start(chars: Any, i: Any, n: Any, starts: Any) -> Any:
-    """Whether a walk from here is worth it, by the first two characters."""
+    """Whether a walk from here is worth it, by the first three characters."""
     info = chars[i]
     if info >> ALTERNATE_SHIFT:
         return True
@@ -233,7 +233,14 @@ def _may_start(chars: Any, i: Any, n: Any, starts: Any) -> Any:
     next_symbol = (second >> SYMBOL_SHIFT) & SYMBOL_MASK
     if (second & 3) == GAP or second >> ALTERNATE_SHIFT or next_symbol >= PAIRS or next_symbol == symbol:
         return True
-    return starts[symbol, next_symbol] != 0
+    thirds = starts[symbol, next_symbol]
+    if i + 2 == n or thirds == 0:
+        return thirds != 0
+    third = chars[i + 2]
+    third_symbol = (third >> SYMBOL_SHIFT) & SYMBOL_MASK
+    if (third & 3) == GAP or third >> ALTERNATE_SHIFT or third_symbol >= PAIRS or third_symbol == next_symbol:
+        return True
+    return (thirds >> np.uint64(third_symbol)) & np.uint64(1) != 0
 
 
 @kernel
@@ -247,8 +254,9 @@ def find_terms(
         data, offsets, valid: uint8 (bytes,), int64 (n + 1,), bool (n,).
         active: uint64 (n,): bit k set where list k applies.
         table, alternates: uint32 (TABLE_SIZE,), int32 (rows, k): see the head of the module.
-        starts: uint8 (symbols, PAIRS): of the first symbol and, below PAIRS, the second, whether a term starts so; column 0
-            whether any term starts with the first.
+        starts: uint64 (symbols, PAIRS): of the first symbol and, below PAIRS, the second, a bit for each third one below PAIRS
+            that a term goes on with, all of them where a term may end or a space be left out there; column 0 is not 0 where any
+            term starts with the first.
         trie: int32 (nodes, 4); terminal is the first of the node's entries or -1.
         entries: int32 (m, 4): weight, category, contexts, and 1 where the node has another entry after it.
         languages: uint64 (m,): bit of the list an entry is from.

@@ -257,17 +257,29 @@ def _trie(terms: dict[str, list[Entry]], symbols: dict[str, int]) -> tuple[np.nd
 
 
 def _starts(trie: np.ndarray, symbols: int) -> np.ndarray:
-    """Which pairs of symbols terms start with; see `find_terms`."""
-    starts = np.zeros((symbols, PAIRS), np.uint8)
-    for child in range(trie[0, 0], trie[0, 0] + trie[0, 1]):
-        first = trie[child, 2]
-        starts[first, 0] = 1
+    """Which triples of symbols terms start with; see `find_terms`."""
+    starts = np.zeros((symbols, PAIRS), np.uint64)
+    anything = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+    for first, child in _children(trie, 0):
+        starts[first, 0] = anything
         if trie[child, 3] >= 0:
-            starts[first, :] = 1
-        for grandchild in range(trie[child, 0], trie[child, 0] + trie[child, 1]):
-            second = trie[grandchild, 2]
+            starts[first, :] = anything
+        for second, grandchild in _children(trie, child):
             if second == SPACE_SYMBOL:
-                starts[first, :] = 1
+                starts[first, :] = anything
             elif second < PAIRS:
-                starts[first, second] = 1
+                thirds = [symbol for symbol, _ in _children(trie, grandchild)]
+                if trie[grandchild, 3] >= 0 or SPACE_SYMBOL in thirds:
+                    starts[first, second] = anything
+                else:
+                    # Bit 0, of what is in no term, stands for those that have no bit of their own.
+                    starts[first, second] |= np.uint64(
+                        sum({1 << (symbol if symbol < PAIRS else 0) for symbol in thirds})
+                    )
     return starts
+
+
+def _children(trie: np.ndarray, node: int) -> list[tuple[int, int]]:
+    """(symbol, node) of each child."""
+    first, count = int(trie[node, 0]), int(trie[node, 1])
+    return [(int(trie[child, 2]), child) for child in range(first, first + count)]

@@ -193,6 +193,18 @@ def _strong_terms() -> tuple[list[str], set[str]]:
     return terms, chinese
 
 
+@pytest.mark.parametrize(("code", "script"), [("en", "Latn"), ("zh", "Hans")])
+def test_every_term_is_found_as_it_is_listed(code: str, script: str) -> None:
+    terms = []
+    for line in (CURATED / f"{code}.txt").read_text(encoding="utf-8").splitlines():
+        term, weight, category = (*line.split("\t"), "", "")[:3]
+        if line and not line.startswith("#") and weight != "0" and category != "context":
+            terms.append(term)
+    assert len(terms) > 500
+    found = hits(*(f"， {term} ！" for term in terms), code=code, script=script)
+    assert [term for term, n in zip(terms, found, strict=True) if n != 1] == []
+
+
 @pytest.mark.parametrize(("group", "seed"), [("DEVELOPMENT", 1), ("HELD_OUT", 2)])
 def test_obfuscated_spellings_are_found(group: str, seed: int) -> None:
     module = _obfuscations()
