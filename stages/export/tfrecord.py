@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example`, for tf.data, T5X, MaxText and whatever else reads them.
+"""TFRecord files of `tf.train.Example`, for tf.data, MindSpore, T5X, MaxText and whatever else reads them.
 
 Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.tfrecord`, the same for `validation`, `manifest.json`, and the
 document indexes. An Example has `id` (bytes, UTF-8) and `tokens` (int64 list); tensorflow is not needed to write one.

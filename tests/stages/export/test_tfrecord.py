@@ -128,6 +128,18 @@ def test_the_tfrecord_package_reads_it(run_sink: Callable[..., Any], tmp_path: P
     assert found == given
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_mindspore_reads_it(run_sink: Callable[..., Any], tmp_path: Path) -> None:
+    dataset = pytest.importorskip("mindspore.dataset")
+    given = documents("uint16")
+    paths = saved(run_sink(TfRecord(file_tokens=8_000), shards(given, "uint16")), tmp_path)
+    columns = dataset.Schema()
+    columns.add_column("id", "string", [1])
+    columns.add_column("tokens", "int64", [-1])
+    rows = dataset.TFRecordDataset(paths, columns, shuffle=False).create_dict_iterator(output_numpy=True, num_epochs=1)
+    assert {str(row["id"].item()): row["tokens"].tolist() for row in rows} == given
+
+
 def saved(run: Any, folder: Path) -> list[str]:
     for name, data in run.published.items():
         (folder / name).write_bytes(data)
