@@ -88,6 +88,21 @@ def test_a_text_does_not_depend_on_its_neighbours(corpus: str, tmp_path: Path) -
         assert (_probabilities(ours, [text])[0] == together[i]).all()
 
 
+def test_what_is_remembered_changes_nothing(corpus: str, tmp_path: Path) -> None:
+    theirs = fasttext.train_supervised(corpus, minn=1, maxn=4, loss="hs", bucket=20_000, thread=1, verbose=0)
+    theirs.save_model(str(tmp_path / "m"))
+    ours = load((tmp_path / "m").read_bytes())
+    # More words than are remembered, so that most slots are taken several times; prefixes of each other among them.
+    rng = random.Random(6)
+    words = ["".join(rng.choices("abcdeé河", k=rng.randint(1, 20))) for _ in range(20_000)]
+    words += [word[:k] for word in words[:200] for k in range(1, len(word))] + ["a" * 23, "a" * 24, "a\0", "a"]
+    texts = [" ".join(rng.choices(words, k=20)) for _ in range(1_500)] + ["a a\0 a", "a" * 23 + " " + "a" * 24]
+    together = _probabilities(ours, texts)
+    assert (_probabilities(ours, texts[::-1])[::-1] == together).all()
+    for i in range(0, len(texts), 50):
+        assert (_probabilities(ours, [texts[i]])[0] == together[i]).all()
+
+
 def test_exponential() -> None:
     compiled = njit(lambda x: exp(x))
     for x in np.linspace(-80, 80, 4001):
