@@ -8,6 +8,7 @@ have the header's fields (`quarantine`). A quote that is never closed costs the 
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -132,18 +133,29 @@ class _Record:
 
 @dataclass(slots=True)
 class _Line:
-    text: str
+    """A line with its end, or several of which the quotes say that they are one row; or why there is none."""
+
+    data: bytes
     offset: int
     inner: int
-    size: int
-    replaced: int
     error: str | None = None
+    spoilt: int = 0  # bytes of the file, with an error
 
     @property
     def position(self) -> str:
         if self.error is not None:
             return f"bad{self.offset}"
         return f"{self.offset}+{self.inner}" if self.inner > 0 else str(self.offset)
+
+    def single(self) -> list[_Line]:
+        """Its lines, one by one, last first."""
+        made = []
+        at = 0
+        for part in io.BytesIO(self.data).readlines():
+            plain = self.inner < 0
+            made.append(_Line(part, self.offset + at * plain, self.inner + at * (not plain)))
+            at += len(part)
+        return made[::-1]
 
 
 def _records(found: Iterable[Piece], codec: str, delimiter: str | None, max_bytes: int) -> Iterator[_Record]:
@@ -154,94 +166,121 @@ def _records(found: Iterable[Piece], codec: str, delimiter: str | None, max_byte
     if is_binary(start.data[:4096]):
         yield _Record([], "bad0", 0, None, error=f"{Reason.NOT_TEXT}: binary bytes")
         return
-    waiting: list[_Line] = []  # lines to be read again, last first
-    rest = _lines(itertools.chain([start], found), codec, max_bytes)
+    waiting: list[_Line] = []  # lines to be read next, last first
+    rest = _rows(itertools.chain([start], found), max_bytes)
     while (head := waiting.pop() if waiting else next(rest, None)) is not None:
         if head.error is not None:
-            yield _Record([], head.position, head.offset, head.size, error=head.error)
+            yield _Record([], head.position, head.offset, head.spoilt, error=head.error)
             continue
-        if not head.text.strip("\r\n"):
+        if not head.data.strip(b"\r\n"):
             continue
         if delimiter is None:
-            delimiter = _most(head.text)
+            delimiter = _most(head.data.partition(b"\n")[0].decode(codec, "replace"))
         taken = [head]
-        fields, closed = _parse(taken, waiting, rest, delimiter, max_bytes)
+        fields, replaced, closed = _parse(taken, waiting, rest, codec, delimiter, max_bytes)
+        if (not closed or len(taken) > 1) and len(lines := head.single()) > 1:
+            # What its quotes seemed to say is wrong. Line by line, then.
+            waiting.extend(reversed(taken[1:]))
+            waiting.extend(lines)
+            continue
+        closed = closed and len(head.data) <= max_bytes
         if not closed:
             # Read on behind the line with the open quote.
             waiting.extend(reversed(taken[1:]))
             taken = taken[:1]
-        plain = head.inner < 0
-        size = sum(line.size for line in taken)
         yield _Record(
             fields,
             head.position,
             head.offset,
-            size if plain else None,
-            sum(line.replaced for line in taken),
+            sum(len(line.data) for line in taken) if head.inner < 0 else None,
+            replaced,
             None if closed else f"{Reason.BROKEN_ROW}: a quote that is not closed, or more than {max_bytes} bytes",
         )
 
 
 def _parse(
-    taken: list[_Line], waiting: list[_Line], rest: Iterator[_Line], delimiter: str, max_bytes: int
-) -> tuple[list[str], bool]:
-    """(fields of the row that starts with the one line in `taken`, whether it ends); its further lines are added to `taken`."""
+    taken: list[_Line], waiting: list[_Line], rest: Iterator[_Line], codec: str, delimiter: str, max_bytes: int
+) -> tuple[list[str], int, bool]:
+    """(fields, characters replaced, whether it ends) of the row that starts with the one in `taken`; its further lines are
+    added there."""
     open_ended = False
+    replaced = 0
 
     def texts() -> Iterator[str]:
-        nonlocal open_ended
-        size = taken[0].size
-        yield taken[0].text
-        while True:
-            line = waiting.pop() if waiting else next(rest, None)
-            if line is None or line.error is not None or (size := size + line.size) > max_bytes:
-                if line is not None:
-                    waiting.append(line)
+        nonlocal open_ended, replaced
+        line: _Line | None = taken[0]
+        size = 0
+        while line is not None:
+            text, bad = _decoded(line, codec)
+            replaced += bad
+            yield text
+            size += len(taken[-1].data)
+            if not waiting and (following := next(rest, None)) is not None:
+                waiting.extend(following.single() if following.error is None else [following])
+            line = waiting[-1] if waiting else None
+            if line is None or line.error is not None or size + len(line.data) > max_bytes:
                 open_ended = True
                 return
-            taken.append(line)
-            yield line.text
+            taken.append(waiting.pop())
 
     try:
         fields = next(csv.reader(texts(), delimiter=delimiter), [])
     except csv.Error:
-        return [], False
-    return fields, not open_ended
+        return [], replaced, False
+    return fields, replaced, not open_ended
 
 
-def _lines(found: Iterable[Piece], codec: str, max_bytes: int) -> Iterator[_Line]:
-    """Lines with their ends, decoded. Empty ones too: between quotes they are text."""
-    pending = bytearray()
+def _rows(found: Iterable[Piece], max_bytes: int) -> Iterator[_Line]:
+    """What is a row if quotes come in pairs, as nearly everywhere; where they do not, lines."""
+    pending = b""
     place = (0, -1)
     for piece in found:
-        data = b"" if piece.damaged else piece.data
-        first = 0
-        while first < len(data):
-            if not pending:
-                place = (piece.offset + first, -1) if piece.inner < 0 else (piece.offset, piece.inner + first)
-            end = data.find(b"\n", first) + 1 or len(data)
-            pending += data[first:end]
-            first = end
-            if pending.endswith(b"\n") or len(pending) > max_bytes:
-                yield _decoded(bytes(pending), place, codec)
-                pending.clear()
+        fresh = b"" if piece.damaged else piece.data
+        if not pending:
+            place = _place(piece, 0)
+        data = pending + fresh if pending else fresh
+        skipped = len(pending)
+        first = at = 0
+        quotes = 0
+        while (end := data.find(b"\n", at) + 1) > 0:
+            quotes += data.count(b'"', at, end)
+            at = end
+            if quotes & 1 and end - first <= max_bytes:
+                continue
+            row = _Line(data[first:end], *place)
+            if quotes & 1:
+                yield from reversed(row.single())
+            else:
+                yield row
+            first, quotes = end, 0
+            place = _place(piece, first - skipped)
+        pending = data[first:]
+        if len(pending) > max_bytes:
+            yield from reversed(_Line(pending, *place).single())
+            pending = b""
         if piece.error is not None:
-            pending.clear()  # the line that the damage cuts goes with it
-            yield _Line("", piece.offset, piece.inner, piece.end - piece.offset, 0, piece.error)
+            # The line that the damage cuts goes with it.
+            whole = pending[: pending.rfind(b"\n") + 1]
+            if whole:
+                yield from reversed(_Line(whole, *place).single())
+            pending = b""
+            yield _Line(b"", piece.offset, piece.inner, piece.error, piece.end - piece.offset)
     if pending:
-        yield _decoded(bytes(pending), place, codec)
+        yield from reversed(_Line(pending, *place).single())
 
 
-def _decoded(data: bytes, place: tuple[int, int], codec: str) -> _Line:
-    replaced = 0
+def _place(piece: Piece, at: int) -> tuple[int, int]:
+    return (piece.offset + at, -1) if piece.inner < 0 else (piece.offset, piece.inner + at)
+
+
+def _decoded(line: _Line, codec: str) -> tuple[str, int]:
+    """(text, characters that are not in the encoding); without the mark that some writers put first."""
     try:
-        text = data.decode(codec)
+        text, replaced = line.data.decode(codec), 0
     except UnicodeDecodeError:
-        text = data.decode(codec, "replace")
+        text = line.data.decode(codec, "replace")
         replaced = text.count("\ufffd")
-    if place in ((0, -1), (0, 0)):
-        text = text.removeprefix("\ufeff")
-    return _Line(text, *place, len(data), replaced)
+    return (text.removeprefix("\ufeff") if line.offset == 0 and line.inner <= 0 else text), replaced
 
 
 def _most(line: str) -> str:

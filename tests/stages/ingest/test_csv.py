@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import json
 import random
 from pathlib import Path
@@ -16,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusflow import ConfigError, check_stage
-from stages.ingest.csv import Csv
+from stages.ingest._members import Piece
+from stages.ingest.csv import Csv, _records
 
 TABLE = 'id,text,link,n\r\n1,"first, with ""quotes""",http://a/,10\r\n2,"two\nlines",,\r\n3,,x,\r\n4,plain,y,7\r\n'
 
@@ -82,6 +84,20 @@ def test_an_open_quote_costs_its_line(tmp_path: Path, lines_behind: int) -> None
         assert [r["text"] for r in rows] == ["a", None, *["behind"] * lines_behind]
         assert rows[1]["quarantine"].startswith("broken_row: a quote that is not closed")
         assert len({r["id"] for r in rows}) == len(rows)
+
+
+@settings(max_examples=300)
+@given(st.text('ab",\n', max_size=40), st.integers(1, 12))
+def test_quotes_anywhere_are_read_as_csv_reads_them(noise: str, size: int) -> None:
+    """Against `csv` over lines, up to the first row it does not take; in pieces of any size."""
+    data = noise.encode()
+    cut = [Piece(data[i : i + size], i, -1, False, i + size) for i in range(0, len(data), size)]
+    got = list(_records(cut, "utf-8", ",", 1 << 20))
+    expected = [row for row in csv.reader(io.StringIO(noise, newline="")) if row]
+    good = list(itertools.takewhile(lambda r: r.error is None, got))
+    assert [r.fields for r in good] == expected[: len(good)]
+    assert len(good) == len(expected) or len(good) < len(got), "what is not read says so"
+    assert len({r.position for r in got}) == len(got)
 
 
 def test_long_rows(tmp_path: Path) -> None:
