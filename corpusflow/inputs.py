@@ -62,8 +62,9 @@ class FileSource(Source):
         group: list[FileRange] = []
         size = 0
         for item in self.files():
-            if item.size >= self.group_bytes:
-                pieces = self.cut(item) if 0 < self.split_size < item.size else (item,)
+            large = 0 < self.split_size < item.size
+            if large or item.size >= self.group_bytes:
+                pieces = self.cut(item) if large else (item,)
                 if group:
                     yield Split(tuple(group))
                     group, size = [], 0

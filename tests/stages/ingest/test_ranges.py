@@ -74,6 +74,15 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
     return bytes(spoilt[:at] + bytes(100) + rng.randbytes(50) + spoilt[at:-7])
 
 
+def with_dictionary(rng: random.Random) -> bytes:
+    """As the WARC specification's zstd appendix has it: the dictionary in a first, skippable frame."""
+    made = [warc_record(i, b" ".join(rng.choices([b"river", b"road", b"night"], k=400))) for i in range(80)]
+    dictionary = zstandard.train_dictionary(2_000, made)
+    compressor = zstandard.ZstdCompressor(dict_data=dictionary)
+    stored = dictionary.as_bytes()
+    return struct.pack("<II", 0x184D2A5D, len(stored)) + stored + b"".join(map(compressor.compress, made))
+
+
 def documents(count: int, rng: random.Random) -> bytes:
     made = ({"id": f"n{i}", "text": "text " * rng.randrange(40) + str(i)} for i in range(count))
     return b"".join(json.dumps(d).encode() + b"\n" for d in made)
@@ -93,6 +102,7 @@ FILES: dict[str, tuple[str, Callable[[random.Random], bytes]]] = {
     "warc.gz within warc.gz": ("warc", nested),
     "long warc.gz within warc.gz": ("warc", nested_long),
     "warc.zst": ("warc", lambda rng: b"".join(map(zstandard.compress, records(rng, 60, 3_000)))),
+    "warc.zst, dictionary": ("warc", with_dictionary),
     "warc.zst, damaged": ("warc", lambda rng: damaged(rng, b"".join(map(zstandard.compress, records(rng, 60, 3_000))))),
     "warc": ("warc", lambda rng: b"".join(records(rng, 30, 2_000))),
     "jsonl": ("jsonl", lambda rng: documents(300, rng)),
