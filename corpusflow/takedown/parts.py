@@ -6,6 +6,7 @@ over as the file it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -220,9 +221,10 @@ def as_text(data: bytes, names: set[str]) -> bytes | None:
     found: list[str] = sorted((n for n in names if n in text), key=len, reverse=True)
     if not found:
         return None
-    for name in found:
-        text = text.replace(name, TOMBSTONE)
-    return text.encode()
+    # an id ends in a number: file#1 is not the beginning of file#12
+    pattern = "|".join(re.escape(n) + (r"(?!\d)" if n[-1:].isdigit() else "") for n in found)
+    edited = re.sub(pattern, TOMBSTONE, text)
+    return None if edited == text else edited.encode()
 
 
 def total(counts: Mapping[str, Any]) -> int:

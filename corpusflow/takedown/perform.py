@@ -257,9 +257,9 @@ class _Takedown:
         folder = self.latest.run_dir
         names = self.which.found.names
         _rewrite(self.storage, f"{folder}/run.log", names)
-        for info in list(self.storage.walk(folder)):
-            if "/_failures/" in info.path:
-                _rewrite(self.storage, info.path, names)
+        for dataset, _ in self._touched.values():
+            for info in list(self.storage.list(dataset.path("_failures"))):
+                self._delete(info.path, info.size)  # an exception may quote the text
         run = Run(folder)
         counts = run.counts()
         try:

@@ -105,6 +105,19 @@ def test_documents_of_every_fate_go_and_nothing_else(toy: Toy, made: Path) -> No
     assert counts["Lines"].quarantined == {"broken": 2}
 
 
+def test_advice_and_the_log_go_along(made: Path) -> None:
+    """What was noted of a failed attempt may quote a document; the log may name it."""
+    log = made / "run.log"
+    others = f"failed at {identity(0, 0)}7\nfailed at {identity(1, 7)}\n"
+    log.write_text(f"failed at {identity(0, 0)}\n{others}")
+    plan = corpusflow.open_run(str(made)).plan
+    (wide,) = plan.wides
+    Dataset(plan.root(wide), wide.fp).note_failure(0, "ab", {"error": f"boom: {rows(0)[0]['text']}"})
+    take_down(str(made), of((0, 0)))
+    gone(made, (0, 0))
+    assert log.read_text() == f"failed at takedown\n{others}"
+
+
 def test_shards_without_the_documents_keep_their_records(made: Path) -> None:
     plan = corpusflow.open_run(str(made)).plan
 
