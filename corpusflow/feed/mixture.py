@@ -110,11 +110,15 @@ class BudgetMixture(Mixture):
         self._draws = np.array([n for _, n in parts.values()], np.int64)
         self.sequences = int(self._draws.sum())
         self._cycles = -(-self.sequences // _PERIOD)
-        done = np.arange(self._cycles + 1)
-        # float64 is exact far beyond any number of cycles times draws that fits a disk, but integers need no argument
-        self._before = [[int(n) * c // self._cycles for c in done.tolist()] for n in self._draws]
         #: int64 (cycles + 1,): positions before each cycle.
-        self._starts = np.array(self._before, np.int64).sum(axis=0)
+        self._starts = np.zeros(self._cycles + 1, np.int64)
+        for n in self._draws:  # n * cycle stays below 2**63 up to 10**11 sequences
+            self._starts += n * np.arange(self._cycles + 1) // self._cycles
+
+    def _before(self, cycle: int) -> np.ndarray:
+        """Draws of each part before a cycle, int64."""
+        before: np.ndarray = self._draws * cycle // self._cycles
+        return before
 
     def draws(self, positions: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """As `Mixture.draws`.
@@ -129,8 +133,8 @@ class BudgetMixture(Mixture):
         cycles = np.searchsorted(self._starts, positions, "right") - 1
         for cycle in np.unique(cycles).tolist():
             here = np.flatnonzero(cycles == cycle)
-            first = np.array([b[cycle] for b in self._before])
-            counts = np.array([b[cycle + 1] for b in self._before]) - first
+            first = self._before(cycle)
+            counts = self._before(cycle + 1) - first
             size = int(counts.sum())
             drawn = np.repeat(np.arange(len(counts)), counts)[permuted(np.arange(size), size, seed, cycle)]
             rank = np.empty(size, np.int64)
