@@ -136,6 +136,8 @@ def _payload(record: Record) -> dict[str, Any]:
             values = {"text": bytes(block).decode(), "content_type": declared}
     if meta:
         values["meta"] = dump(meta)
+    if "raw" in values:
+        values["raw"] = bytes(values["raw"])  # of a memoryview, pa.array never lets go (pyarrow 26)
     return values
 
 

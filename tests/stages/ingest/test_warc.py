@@ -11,6 +11,7 @@ import json
 import os
 import random
 import struct
+import tracemalloc
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -427,6 +428,27 @@ def test_batches_are_bounded(tmp_path: Path) -> None:
     assert sum(n for n, _ in sizes) == 1_200
     assert max(n for n, _ in sizes) <= 1_000
     assert max(size for _, size in sizes) < 9 << 20
+
+
+@pytest.mark.parametrize("layout", ["member per record", "plain", "one member"])
+def test_what_was_read_is_let_go(tmp_path: Path, layout: str) -> None:
+    path = write(tmp_path / "a.warc", LAYOUTS[layout]([response(i, b"x" * 20_000) for i in range(300)]))
+    stage = Warc(paths=(str(path),))
+
+    def read_once() -> None:
+        for split in stage.splits():
+            for batch in stage.read(split):
+                assert batch.num_rows
+
+    read_once()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            read_once()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 << 20, "18 MB were read"
 
 
 DATA = os.environ.get("CORPUSFLOW_TEST_DATA", "")
