@@ -136,6 +136,8 @@ def _phones(view: Window, near: str, count: int) -> Iterator[Finding]:
     for match in _matches(patterns.CUED, view, 2):
         if not 7 <= len(_digits(match[0])) <= 15 or patterns.DATE.match(match[0]) or match[0].count(".") == 1:
             continue
+        if patterns.IPV4.fullmatch(match[0]) and all(int(octet) < 256 for octet in match[0].split(".")):
+            continue
         if said(patterns.PHONE_CUE, text, match.start()) or patterns.PHONE_AFTER.match(text, match.end()):
             yield "phone", match.start(), match.end()
 

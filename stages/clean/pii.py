@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +28,7 @@ from corpusflow import Composite, ConfigError, Filter, Rule, Stage, Transform, p
 from stages.clean._pii_find import KINDS, Span, look
 from stages.clean._pii_patterns import PROVINCES
 from stages.kernels.buffers import number_column, text_buffers
-from stages.kernels.pii import find_candidates
+from stages.kernels.pii import PRIVATE_KEY, find_candidates
 
 ACTIONS: Final = ("replace", "pseudonym", "label", "drop")
 _SPANS: Final = pa.list_(pa.struct([("kind", pa.string()), ("start", pa.int32()), ("length", pa.int32())]))
@@ -47,7 +49,7 @@ class Redact(Transform):
     default: str = param("replace", doc=_DOC_DEFAULT)
     key_env: str = param("CORPUSFLOW_PII_KEY", doc=_DOC_KEY)
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     reads: ClassVar[tuple[str, ...]] = ("text",)
     redacts: ClassVar[bool] = True
     adds: ClassVar[Mapping[str, pa.DataType]] = {
@@ -83,22 +85,27 @@ class Redact(Transform):
         text = batch.column("text")
         valid = text.is_valid().to_numpy(zero_copy_only=False)
         counts = np.zeros((len(text), len(KINDS)), np.int32)
-        spans: list[list[dict[str, object]]] = [[] for _ in range(len(text))]
+        places: dict[int, list[Edit]] = {}
         replaced: dict[int, str] = {}
         for row, (document, candidates) in _suspects(text).items():
             found = look(document, candidates)
-            for span in found:
-                counts[row, KINDS.index(span.kind)] += 1
             if found:
-                clean, spans[row] = self._redact(document, found)
+                clean, places[row] = self._redact(document, found)
                 if any(self._replaces(s.kind) for s in found):
                     replaced[row] = clean
         if replaced:
+            self._settle(replaced, places)
             mask = np.zeros(len(text), np.bool_)
             mask[list(replaced)] = True
-            text = pc.replace_with_mask(text, pa.array(mask), self._settled(list(replaced.values())))
-        arrays = [text, *(number_column(counts[:, k], valid) for k in range(len(KINDS)))]
-        arrays.append(pa.array([s if v else None for s, v in zip(spans, valid, strict=True)], _SPANS))
+            text = pc.replace_with_mask(text, pa.array(mask), pa.array(list(replaced.values()), pa.large_string()))
+        for row, edits in places.items():
+            for edit in edits:
+                counts[row, KINDS.index(edit.kind)] += 1
+        spans = [
+            [{"kind": e.kind, "start": e.start, "length": e.length} for e in places.get(row, ())] if there else None
+            for row, there in enumerate(valid)
+        ]
+        arrays = [text, *(number_column(counts[:, k], valid) for k in range(len(KINDS))), pa.array(spans, _SPANS)]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.adds))
 
     def _replaces(self, kind: str) -> bool:
@@ -107,23 +114,26 @@ class Redact(Transform):
     def _action(self, kind: str) -> str:
         return self.actions.get(kind, self.default)
 
-    def _redact(self, document: bytes, found: list[Span]) -> tuple[str, list[dict[str, object]]]:
+    def _redact(self, document: bytes, found: list[Span]) -> tuple[str, list[Edit]]:
         """(text with the findings replaced, where they stand in it)."""
         pieces: list[str] = []
-        places: list[dict[str, object]] = []
+        edits: list[Edit] = []
         done = 0
         length = 0
+        before = 0
         for span in found:
-            before = document[done : span.start].decode()
+            piece = document[done : span.start].decode()
             value = document[span.start : span.end].decode()
             shown = self._stand_in(span.kind, value)
-            pieces += [before, shown]
-            length += len(before)
-            places.append({"kind": span.kind, "start": length, "length": len(shown)})
+            pieces += [piece, shown]
+            length += len(piece)
+            before += len(piece)
+            edits.append(Edit(span.kind, length, len(shown), before, len(value)))
             length += len(shown)
+            before += len(value)
             done = span.end
         pieces.append(document[done:].decode())
-        return "".join(pieces), places
+        return "".join(pieces), edits
 
     def _stand_in(self, kind: str, value: str) -> str:
         if not self._replaces(kind):
@@ -135,20 +145,57 @@ class Redact(Transform):
         # Letters only: digits could be taken for a number the next time.
         return f"[{kind.upper()}:{digest.translate(_LETTERS)}]"
 
-    def _settled(self, texts: list[str]) -> pa.Array:
-        """Redact again until nothing is found."""
+    def _settle(self, texts: dict[int, str], places: dict[int, list[Edit]]) -> None:
+        """Redact again until nothing is found, in texts and places of rows."""
+        waiting = list(texts)
         for _ in range(_MAX_ROUNDS):
-            again = False
-            for row, (document, candidates) in _suspects(pa.array(texts, pa.large_string())).items():
-                found = [s for s in look(document, candidates) if self._replaces(s.kind)]
+            again = []
+            for k, (document, candidates) in _suspects(
+                pa.array([texts[r] for r in waiting], pa.large_string())
+            ).items():
+                row = waiting[k]
+                found = [s for s in look(document, _near_stand_ins(document, candidates)) if self._replaces(s.kind)]
                 if found:
-                    texts[row], _ = self._redact(document, found)
-                    again = True
-            if not again:
+                    texts[row], edits = self._redact(document, found)
+                    places[row] = _moved(places[row], edits)
+                    again.append(row)
+            waiting = again
+            if not waiting:
                 break
-        return pa.array(texts, pa.large_string())
 
 
+class Edit(NamedTuple):
+    """A finding: where it, or what replaces it, stands in the text made (characters), and what stood there before."""
+
+    kind: str
+    start: int
+    length: int
+    old_start: int
+    old_length: int
+
+
+def _moved(earlier: list[Edit], edits: list[Edit]) -> list[Edit]:
+    """Places of an earlier round in the text of a later one, with those of the later one."""
+    kept = []
+    for place in earlier:
+        shift = sum(e.length - e.old_length for e in edits if e.old_start < place.start)
+        if all(e.old_start + e.old_length <= place.start or e.old_start >= place.start + place.length for e in edits):
+            kept.append(place._replace(start=place.start + shift))
+    return sorted([*kept, *edits], key=lambda e: e.start)
+
+
+def _near_stand_ins(document: bytes, candidates: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Candidates with a stand-in around them: what is beside others is as it was, and they were looked at."""
+    marks = [match.start() for match in _STAND_IN.finditer(document)]
+    return [
+        c
+        for c in candidates
+        if c[2] == PRIVATE_KEY or bisect_left(marks, c[0] - _AROUND) < bisect_right(marks, c[1] + _AROUND)
+    ]
+
+
+_STAND_IN: Final = re.compile(rb"\[[A-Z_]+[:\]]")
+_AROUND: Final = 512  # bytes: more than any window, cue and stand-in together
 _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 
