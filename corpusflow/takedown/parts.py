@@ -221,8 +221,8 @@ def as_text(data: bytes, names: set[str]) -> bytes | None:
     found: list[str] = sorted((n for n in names if n in text), key=len, reverse=True)
     if not found:
         return None
-    # an id ends in a number: file#1 is not the beginning of file#12
-    pattern = "|".join(re.escape(n) + (r"(?!\d)" if n[-1:].isdigit() else "") for n in found)
+    # an id ends in a number: file#1 is not the beginning of file#12 or file#1+80
+    pattern = "|".join(re.escape(n) + (r"(?![\d+])" if n[-1:].isdigit() else "") for n in found)
     edited = re.sub(pattern, TOMBSTONE, text)
     return None if edited == text else edited.encode()
 

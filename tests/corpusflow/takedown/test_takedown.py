@@ -108,7 +108,7 @@ def test_documents_of_every_fate_go_and_nothing_else(toy: Toy, made: Path) -> No
 def test_advice_and_the_log_go_along(made: Path) -> None:
     """What was noted of a failed attempt may quote a document; the log may name it."""
     log = made / "run.log"
-    others = f"failed at {identity(0, 0)}7\nfailed at {identity(1, 7)}\n"
+    others = f"failed at {identity(0, 0)}7 and {identity(0, 0)}+80\nfailed at {identity(1, 7)}\n"
     log.write_text(f"failed at {identity(0, 0)}\n{others}")
     plan = corpusflow.open_run(str(made)).plan
     (wide,) = plan.wides
