@@ -16,7 +16,12 @@ from stages.ingest._decoders import DAMAGE, AnyDecoder, Bz2Decoder, GzipDecoder,
 from stages.ingest._members import pieces
 
 KINDS = {"gzip": GzipDecoder, "zstd": ZstdDecoder, "bz2": Bz2Decoder, "xz": XzDecoder}
-PACK = {"gzip": gzip.compress, "zstd": zstandard.compress, "bz2": bz2.compress, "xz": lzma.compress}
+PACK = {
+    "gzip": gzip.compress,
+    "zstd": zstandard.compress,
+    "bz2": bz2.compress,
+    "xz": lambda data: lzma.compress(data, preset=0),
+}
 
 
 def decode(decoder: AnyDecoder, data: bytes, cut: int | None = None) -> tuple[list[bytes], int]:
@@ -34,7 +39,7 @@ def decode(decoder: AnyDecoder, data: bytes, cut: int | None = None) -> tuple[li
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [0, 1, 1_000, 300_000, 1_500_000])
+@pytest.mark.parametrize("size", [0, 1, 1_000, 1_300_000])
 def test_members_end_where_they_end(kind: str, size: int) -> None:
     rng = random.Random(size)
     for content in (bytes(size), rng.randbytes(size), b"".join(b"%d, " % i for i in range(size // 6))):
@@ -60,9 +65,9 @@ def test_long_members_of_little_follow_each_other(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bombs_come_out_in_small_pieces(kind: str) -> None:
-    packed = PACK[kind](bytes(40 << 20))
+    packed = PACK[kind](bytes(20 << 20))
     outs, _ = decode(KINDS[kind](), packed)
-    assert sum(map(len, outs)) == 40 << 20
+    assert sum(map(len, outs)) == 20 << 20
     assert max(map(len, outs)) <= 2 << 20
     assert max(len(p.data) for p in pieces(io.BytesIO(packed))) <= 2 << 20
 
@@ -94,10 +99,10 @@ def test_zstd_frames_of_every_form() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_an_exception(kind: str) -> None:
-    content = b"".join(b"%d, " % i for i in range(100_000))
+    content = b"".join(b"%d, " % i for i in range(40_000))
     pack = zstandard.ZstdCompressor(write_checksum=True).compress if kind == "zstd" else PACK[kind]
     packed = pack(content)
-    for seed in range(30):
+    for seed in range(12):
         rng = random.Random(seed)
         spoilt = bytearray(packed)
         spoilt[rng.randrange(12, len(spoilt))] ^= 1 << rng.randrange(8)
