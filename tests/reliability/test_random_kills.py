@@ -70,7 +70,8 @@ def torment(quiet: Quiet, name: str, kills: int, rng: random.Random, ways: list[
                     hits += 1
                     rng.choice(ways)(victim, rng)
                 end = victim.wait(300)
-            if end.code == 0:  # the quiet run may have compiled the kernels: later ones are over before a kill would come
+            # The quiet run may have compiled the kernels: later ones are over before a kill would come.
+            if end.code == 0:
                 seconds = min(seconds, time.monotonic() - started)
             crash.verify_all(folder)
         assert end.digest == quiet.digest, end
