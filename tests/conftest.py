@@ -26,6 +26,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.numprocesses = 0
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Bytes are named by their length: gzip puts the time into its header, and every process must find the same tests."""
+    return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 20 else None
+
+
 @pytest.fixture(scope="session")
 def quick_root() -> Iterator[Path]:
     """A session's folder in memory where the machine has one: tiny runs spend their time in fsync otherwise."""

@@ -101,7 +101,7 @@ def assert_same(pair: tuple[Any, Any], texts: list[str]) -> None:
 
 def test_random_strings(pair: tuple[Any, Any]) -> None:
     rng = random.Random(11)
-    assert_same(pair, ["".join(rng.choices(ALPHABET, k=rng.randrange(60))) for _ in range(6_000)])
+    assert_same(pair, ["".join(rng.choices(ALPHABET, k=rng.randrange(60))) for _ in range(2_500)])
     # a table this small is emptied again and again meanwhile
     assert pair[0].memo.state[HITS] > pair[0].memo.state[MISSES] > 0
 

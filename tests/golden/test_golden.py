@@ -3,7 +3,7 @@
 A version that stays the same says to every run folder in the world that its checkpoints can be reused. So: if a test here
 fails, either the change of output was not meant, or `version` of the stage goes up and the digests are taken again with
 
-    CORPUSFLOW_UPDATE_GOLDEN=1 python -m pytest tests/stages/test_golden.py [-k STAGE]
+    CORPUSFLOW_UPDATE_GOLDEN=1 python -m pytest tests/golden/test_golden.py [-k STAGE]
 
 Digests hold for the library versions that stand beside them; under others a test says so and is skipped.
 """
@@ -30,9 +30,9 @@ from corpusflow.checks_run import outcome, write_documents
 from corpusflow.plan import type_string
 from corpusflow.registry import find, stage_names
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+GOLDEN = Path(__file__).resolve().parent
 UPDATE = bool(os.environ.get("CORPUSFLOW_UPDATE_GOLDEN"))
-HOW = "CORPUSFLOW_UPDATE_GOLDEN=1 python -m pytest tests/stages/test_golden.py -k {name}"
+HOW = "CORPUSFLOW_UPDATE_GOLDEN=1 python -m pytest tests/golden/test_golden.py -k {name}"
 
 
 def digest(value: Any) -> str:
