@@ -28,7 +28,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """Bytes are named by their length: gzip puts the time into its header, and every process must find the same tests."""
-    return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 20 else None
+    return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) and not val.isascii() else None
 
 
 @pytest.fixture(scope="session")
