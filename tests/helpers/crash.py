@@ -120,6 +120,16 @@ def run_to_end(config: Config, scratch: Path, *, fault: str = "", mutations: Seq
     return Victim(config, scratch, fault=fault, mutations=mutations).wait()
 
 
+def no_hard_links() -> None:
+    """Mutation: a filesystem without hard links (exFAT, some FUSE mounts)."""
+    import errno
+
+    def link(source: str, target: str, **_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted", target)
+
+    os.link = link  # type: ignore[assignment]
+
+
 # ---- a pipeline to kill ----
 
 STAGES: list[Entry] = [

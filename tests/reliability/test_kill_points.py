@@ -51,7 +51,7 @@ def test_every_point(tiny: crash.Tiny, fresh: Fresh, action: str) -> None:
 def test_again_and_again(tiny: crash.Tiny, fresh: Fresh, links: bool) -> None:
     """Killed after a fifth of the work, started again, killed again, …: it gets through."""
     run = fresh()
-    mutations = [] if links else [no_hard_links]
+    mutations = [] if links else [crash.no_hard_links]
     hits = 0
     end = crash.End(-9)
     while end.code == -9 and hits < 20:
@@ -64,17 +64,6 @@ def test_again_and_again(tiny: crash.Tiny, fresh: Fresh, links: bool) -> None:
     tiny.finish(run)
 
 
-def no_hard_links() -> None:
-    """Mutation: a filesystem without hard links (exFAT, some FUSE mounts)."""
-    import errno
-    import os
-
-    def link(source: str, target: str, **_: object) -> None:
-        raise OSError(errno.EPERM, "Operation not permitted", target)
-
-    os.link = link  # type: ignore[assignment]
-
-
 @pytest.mark.slow
 def test_every_point_without_hard_links(tiny: crash.Tiny, fresh: Fresh) -> None:
     """Records may be torn there; the next generation takes their place."""
@@ -83,8 +72,8 @@ def test_every_point_without_hard_links(tiny: crash.Tiny, fresh: Fresh) -> None:
     while code == -9:
         n += 1
         run = fresh()
-        code = tiny.start(run, fault=f"any:{n}", mutations=[no_hard_links]).wait().code
-        end = tiny.start(run, mutations=[no_hard_links]).wait()
+        code = tiny.start(run, fault=f"any:{n}", mutations=[crash.no_hard_links]).wait().code
+        end = tiny.start(run, mutations=[crash.no_hard_links]).wait()
         assert end.code == 0
         assert end.digest == tiny.digest, (n, end)
         crash.verify_all(tiny.folder(run))
