@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from corpusflow.accounting import StageCount, account, add_up
 from corpusflow.card import card
@@ -37,9 +37,6 @@ from corpusflow.stage import Phase
 from corpusflow.takedown.journal import begun
 from corpusflow.warm import warm
 from corpusflow.worker import Outcome, TaskSpec
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("corpusflow")
 

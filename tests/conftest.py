@@ -26,11 +26,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.numprocesses = 0
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process more than CPUs: a third of the time is spent waiting for deadlines, kills and Ray."""
-    return min((os.cpu_count() or 1) + 1, 4)
-
-
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """Bytes are named by their length: gzip puts the time into its header, and every process must find the same tests."""
     return f"{argname}-{len(val)}-bytes" if isinstance(val, bytes) and not val.isascii() else None

@@ -8,13 +8,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from corpusflow import FileSource, param
 from stages.ingest._json import as_string, name_of, take
 from stages.ingest._reasons import Reason
+
+#: Columns of Sources whose records are text already.
+RECORD_COLUMNS: Final = (
+    "id",
+    "record_id",
+    "text",
+    "url",
+    "source",
+    "date",
+    "meta",
+    "path",
+    "offset",
+    "length",
+    "skipped",
+    "quarantine",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

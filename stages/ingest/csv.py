@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from corpusflow import ConfigError, FileRange, Split, param, storage_for
-from stages.ingest._fields import FieldSource
+from stages.ingest._fields import RECORD_COLUMNS, FieldSource
 from stages.ingest._json import dump
 from stages.ingest._members import Piece, pieces
 from stages.ingest._reasons import Reason
@@ -26,20 +26,6 @@ from stages.ingest._rows import batches
 from stages.kernels.charset import codec_of
 from stages.kernels.html import is_binary
 
-_COLUMNS: Final = (
-    "id",
-    "record_id",
-    "text",
-    "url",
-    "source",
-    "date",
-    "meta",
-    "path",
-    "offset",
-    "length",
-    "skipped",
-    "quarantine",
-)
 _DELIMITERS: Final = "\t,;|"
 
 
@@ -68,7 +54,7 @@ class Csv(FieldSource):
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         rows = (row for item in split.files for row in self._file(item))
-        return batches(rows, _COLUMNS, tuple(self.columns))
+        return batches(rows, RECORD_COLUMNS, tuple(self.columns))
 
     def _file(self, item: FileRange) -> Iterator[dict[str, Any]]:
         csv.field_size_limit(1 << 40)  # the limit here is `max_row_bytes`, and one of a process is all that csv has

@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from corpusflow import ConfigError, FileRange, FileSource, Split, param, storage_for
-from stages.ingest._fields import FieldSource
+from stages.ingest._fields import RECORD_COLUMNS, FieldSource
 from stages.ingest._layout import data_files, format_of
 from stages.ingest._rows import shaped
 from stages.ingest.arrow import Arrow
@@ -23,20 +23,6 @@ from stages.ingest.csv import Csv
 from stages.ingest.jsonl import Jsonl
 from stages.ingest.parquet import Parquet
 
-_COLUMNS: Final = (
-    "id",
-    "record_id",
-    "text",
-    "url",
-    "source",
-    "date",
-    "meta",
-    "path",
-    "offset",
-    "length",
-    "skipped",
-    "quarantine",
-)
 _READERS: Final[dict[str, type[FieldSource]]] = {"parquet": Parquet, "arrow": Arrow, "jsonl": Jsonl, "csv": Csv}
 
 
@@ -72,7 +58,7 @@ class HuggingFace(FieldSource):
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         for item in split.files:
             for batch in self._reader(item).read(Split((item,))):
-                yield shaped(batch, _COLUMNS, tuple(self.columns))
+                yield shaped(batch, RECORD_COLUMNS, tuple(self.columns))
 
     def _reader(self, item: FileRange) -> FileSource:
         reader = _READERS[format_of(item.path) or "parquet"]

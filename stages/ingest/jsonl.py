@@ -15,27 +15,13 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from corpusflow import ConfigError, FileRange, Split, param, storage_for
-from stages.ingest._fields import FieldSource
+from stages.ingest._fields import RECORD_COLUMNS, FieldSource
 from stages.ingest._json import LineError, dump, parse
 from stages.ingest._lines import Line, lines
 from stages.ingest._members import Piece, layout, pieces
 from stages.ingest._reasons import Reason
 from stages.ingest._rows import batches
 
-_COLUMNS: Final = (
-    "id",
-    "record_id",
-    "text",
-    "url",
-    "source",
-    "date",
-    "meta",
-    "path",
-    "offset",
-    "length",
-    "skipped",
-    "quarantine",
-)
 #: So many lines at a file's start must fail, and no other follow, before the file itself is held to be no JSONL; so many
 #: records must lack the text field before the config is held to be wrong.
 _PATIENCE: Final = 100
@@ -53,7 +39,7 @@ class Jsonl(FieldSource):
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         rows = (row for item in split.files for row in self._file(item))
-        return batches(rows, _COLUMNS, tuple(self.columns))
+        return batches(rows, RECORD_COLUMNS, tuple(self.columns))
 
     def cut(self, item: FileRange) -> tuple[FileRange, ...]:
         """Anywhere, if it is not compressed; else at members or frames, if there are many."""
