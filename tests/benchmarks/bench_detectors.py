@@ -3,7 +3,9 @@
     CORPUSFLOW_TEST_DATA=… pytest -m bench -s tests/benchmarks/bench_detectors.py
 
 Text: the main text of data/parity (12,103 pages, 31 MB), data/text's English novels and Chinese (14 MB each); without them, the
-sample data repeated. Rates are of CPU time, best of three; on a busy machine they are a third lower.
+sample data repeated. Rates are of CPU time, best of three; on a busy machine they are a third lower. datatrove's language filter
+runs over the same texts where CORPUSFLOW_DATATROVE_PYTHON names the Python of an environment with datatrove and fasttext
+(peers/datatrove_language.py).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +31,8 @@ from stages.toxicity.wordlist import WordlistScore
 pytestmark = pytest.mark.bench
 DATA = Path(os.environ.get("CORPUSFLOW_TEST_DATA", "nowhere"))
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "texts"
+PEER = os.environ.get("CORPUSFLOW_DATATROVE_PYTHON")
+MODEL = Path(__file__).parents[2] / "stages" / "language" / "models" / "lid.176.ftz"
 KINDS = ("pages", "novels", "chinese")
 
 
@@ -83,11 +88,27 @@ def test_language(batch: pa.RecordBatch) -> None:
 def test_language_as_others_call_the_library(batch: pa.RecordBatch) -> None:
     """lid.176 by the library's own `predict` over whole texts, one after the other."""
     fasttext = pytest.importorskip("fasttext")
-    path = Path(__file__).parents[2] / "stages" / "language" / "models" / "lid.176.ftz"
-    model = fasttext.load_model(str(path))
+    model = fasttext.load_model(str(MODEL))
     some = batch.slice(0, 3000)
     texts = [t.replace("\n", " ") + "\n" for t in some.column("text").to_pylist()]
     _say("the library, lid.176", some, _best(lambda: [model.f.predict(t, 1, 0.0, "strict") for t in texts]))
+
+
+@pytest.mark.skipif(not PEER, reason="needs $CORPUSFLOW_DATATROVE_PYTHON")
+def test_language_beside_datatrove(batch: pa.RecordBatch, tmp_path: Path) -> None:
+    """Its LanguageFilter with lid.176, over every third text: it takes seconds for what takes us one."""
+    some = batch.take(pa.array(range(0, batch.num_rows, 3)))
+    path = tmp_path / "texts.jsonl"
+    with path.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps({"text": t or ""}) + "\n" for t in some.column("text").to_pylist())
+    script = Path(__file__).parent / "peers" / "datatrove_language.py"
+    command = [str(PEER), str(script), "--texts", str(path), "--model", str(MODEL), "--work", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    text = some.select(["text"])
+    _say("language.identify, the same texts", some, _best(lambda: LanguageScore().score(text)))
+    _say("language.mixed, the same texts", some, _best(lambda: MixedScore().score(text)))
+    for name, seen in json.loads(done.stdout.splitlines()[-1]).items():
+        print(f"\ndatatrove's LanguageFilter, {name}: {seen['mb']:.1f} MB/s, {seen['documents']:,.0f} documents/s")
 
 
 def test_toxicity(batch: pa.RecordBatch) -> None:
