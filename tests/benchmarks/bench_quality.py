@@ -3,12 +3,15 @@
     CORPUSFLOW_TEST_DATA=… pytest -m bench -s tests/benchmarks/bench_quality.py
 
 Text: the resiliparse text of data/parity (12,963 pages, 44 MB, about 40 languages); without it, the sample data repeated.
-Rates are of CPU time, best of five.
+Rates are of CPU time, best of five. The peer runs where CORPUSFLOW_DATATROVE_PYTHON names the Python of an environment that
+has datatrove (peers/datatrove_filters.py), on every CORPUSFLOW_BENCH_EVERY-th (12) of the texts.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +33,8 @@ from stages.quality.signals_dclm import DclmSignals
 from stages.quality.signals_dolma import DolmaSignals
 
 pytestmark = pytest.mark.bench
+PEER = os.environ.get("CORPUSFLOW_DATATROVE_PYTHON")
+EVERY = int(os.environ.get("CORPUSFLOW_BENCH_EVERY", "12"))
 DATA = Path(os.environ.get("CORPUSFLOW_TEST_DATA", "nowhere")) / "parity" / "text.parquet"
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "texts"
 
@@ -57,8 +62,12 @@ def best(run: Callable[[], object], times: int = 5) -> float:
     return min(seconds)
 
 
+def megabytes(texts: pa.Array) -> float:
+    return sum(len(t.encode()) for t in texts.to_pylist()) / 1e6
+
+
 def report(name: str, texts: pa.Array, seconds: float) -> None:
-    size = sum(len(t.encode()) for t in texts.to_pylist()) / 1e6
+    size = megabytes(texts)
     print(f"\n{name}: {size / seconds:.0f} MB/s, {len(texts) / seconds:,.0f} documents/s ({size:.0f} MB, one core)")
 
 
@@ -68,10 +77,9 @@ def test_signals(texts: pa.Array, language: str) -> None:
     report(f"quality.signals, {language}", texts, best(lambda: Signals().score(batch)))
 
 
-def test_default_sets(texts: pa.Array) -> None:
-    """Signals of Gopher, repetition, FineWeb, C4 and Chinese rules together, then the rules on top."""
+def timed(texts: pa.Array, stages: list[Stage]) -> tuple[float, float]:
+    """CPU seconds of measuring all signals of some rule sets, and of the rules on top."""
     batch = batch_of(texts, "en")
-    stages: list[Stage] = [Signals(), Gopher(), GopherRepetition(), FineWeb(), *C4().expand(), *Chinese().expand()]
     scores = [s for s in stages if isinstance(s, Score)]
     filters = [s for s in stages if isinstance(s, Filter)]
     measuring = best(lambda: [s.score(batch) for s in scores])
@@ -79,9 +87,40 @@ def test_default_sets(texts: pa.Array) -> None:
     for s in scores:
         out = s.score(batch)
         columns |= {n: out.column(n) for n in out.schema.names}
-    deciding = best(lambda: [evaluate(f.rules(), columns, batch.num_rows) for f in filters])
+    return measuring, best(lambda: [evaluate(f.rules(), columns, batch.num_rows) for f in filters])
+
+
+def default_sets() -> list[Stage]:
+    return [Signals(), Gopher(), GopherRepetition(), FineWeb(), *C4().expand(), *Chinese().expand()]
+
+
+def test_default_sets(texts: pa.Array) -> None:
+    """Signals of Gopher, repetition, FineWeb, C4 and Chinese rules together, then the rules on top."""
+    measuring, deciding = timed(texts, default_sets())
     report("all default sets, signals", texts, measuring)
     print(f"rules on top: {100 * deciding / measuring:.1f} % more")
+
+
+@pytest.mark.skipif(not PEER, reason="needs $CORPUSFLOW_DATATROVE_PYTHON")
+def test_beside_datatrove(texts: pa.Array, tmp_path: Path) -> None:
+    """All default sets, and the datatrove dialects, beside datatrove's filters: one process, the same texts, CPU seconds."""
+    sample = texts.take(pa.array(range(0, len(texts), EVERY)))
+    size = megabytes(sample)
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": t}) + "\n" for t in sample.to_pylist()), encoding="utf-8")
+    script = Path(__file__).parent / "peers" / "datatrove_filters.py"
+    out = subprocess.run([str(PEER), str(script), str(path)], capture_output=True, text=True, check=True)
+    theirs: dict[str, float] = json.loads(out.stdout.splitlines()[-1])
+    total = sum(theirs.values())
+    print(f"\n{len(sample):,} documents, {size:.1f} MB; MB per CPU second, measuring and deciding")
+    for name, seconds in theirs.items():
+        print(f"  datatrove {name:28} {size / seconds:8.2f}")
+    print(f"  datatrove {'all four':28} {size / total:8.2f}  {len(sample) / total:10,.0f} documents/s")
+    dialects = [DatatroveSignals(), Gopher(dialect="datatrove"), GopherRepetition(dialect="datatrove"),
+                FineWeb(dialect="datatrove"), *C4(dialect="datatrove").expand()]  # fmt: skip
+    for name, stages in (("all default sets", default_sets()), ("the datatrove dialects", dialects)):
+        ours = sum(timed(sample, stages))
+        print(f"  {name:38} {size / ours:8.2f}  {len(sample) / ours:10,.0f} documents/s  {total / ours:6.0f} times")
 
 
 def test_c4_lines(texts: pa.Array) -> None:
