@@ -195,7 +195,8 @@ def _check_batches(
     name: str, stage: Stage, run: Callable[[pa.RecordBatch], pa.RecordBatch], batch: pa.RecordBatch
 ) -> None:
     whole = run(batch)
-    require_columns(name, whole.schema, stage.outputs())
+    made = {column.removesuffix(OPTIONAL): kind for column, kind in stage.outputs().items()}
+    require_columns(name, whole.schema, made)
     if whole.num_rows != batch.num_rows:
         raise StageError(f"{name} returned {whole.num_rows} rows for {batch.num_rows}", hint="rows leave by rules only")
     if not _same([run(batch)], whole):
@@ -203,7 +204,7 @@ def _check_batches(
             f"{name} gave another result for the same batch", hint="no state between batches, no unseeded randomness"
         )
     empty = run(empty_batch(batch.schema))
-    require_columns(name, empty.schema, stage.outputs())
+    require_columns(name, empty.schema, made)
     if empty.num_rows:
         raise StageError(f"{name} returned {empty.num_rows} rows for an empty batch")
     for cuts in _cuts(batch.num_rows):

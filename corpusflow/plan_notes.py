@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from corpusflow.plan import Node
 
@@ -21,6 +22,7 @@ def notes_on(nodes: Sequence[Node], redacting: Collection[int] = ()) -> tuple[st
             f"text is written {len(wides)} times (after {names}); a Transform behind a barrier costs a copy of the corpus"
         )
     notes += _stored_before(nodes, redacting)
+    notes += _never_redacted(nodes, redacting)
     notes += _costly_thresholds(nodes)
     for node in nodes:
         if (
@@ -41,6 +43,28 @@ def _stored_before(nodes: Sequence[Node], redacting: Collection[int]) -> list[st
         for wide in nodes[:i]
         if wide.kind == "wide"
     ]
+
+
+#: Columns that say where a document comes from, of which a redacting Transform is not expected to change any.
+_ADDRESSES: Final = ("url", "id", "record_id")
+#: Columns of the engine's own words.
+_OWN: Final = ("source", "date")
+
+
+def _never_redacted(nodes: Sequence[Node], redacting: Collection[int]) -> list[str]:
+    """Document columns that are stored as the input has them, although a Transform redacts."""
+    notes = []
+    for i in redacting:
+        stored = next((n.adds for n in nodes[i + 1 :] if n.kind == "wide"), {})
+        left = [c for c in stored if c not in nodes[i].adds and c not in (*_ADDRESSES, *_OWN)]
+        if left:
+            notes.append(
+                f"{nodes[i].stage} does not look at {', '.join(left)}: name them in its `columns` to have them redacted"
+            )
+        notes.append(
+            f"{', '.join(_ADDRESSES)} are stored as the input has them, also where {nodes[i].stage} would find something"
+        )
+    return notes
 
 
 def _costly_thresholds(nodes: Sequence[Node]) -> list[str]:

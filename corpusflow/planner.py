@@ -418,7 +418,10 @@ def _adds(part: Stage | None, state: _State) -> dict[str, str]:
     """What a stage adds; a wide checkpoint holds every document column but the raw bytes."""
     if part is None:
         return {k: v for k, v in state.columns.items() if k not in BYTES_COLUMNS}
-    return {k: type_string(v) for k, v in part.outputs().items()}
+    made = {
+        k: v for k, v in part.outputs().items() if not k.endswith(OPTIONAL) or _known(k.removesuffix(OPTIONAL), state)
+    }
+    return {k.removesuffix(OPTIONAL): type_string(v) for k, v in made.items()}
 
 
 def _kind(part: Stage | None) -> Kind:

@@ -44,7 +44,8 @@ BYTES_COLUMNS: Final = ("raw", "content_type", "content_encoding")
 QUARANTINE: Final = "quarantine"  # any stage: why this row could not be processed
 SKIPPED: Final = "skipped"  # Sources: why this record is not a document
 
-#: A stage's `inputs()` may name a column with this suffix: it is read only where some stage before makes it.
+#: A stage's `inputs()` may name a column with this suffix: it is read only where some stage before makes it. A Transform's
+#: `outputs()` may, too: it rewrites the column where it was handed one.
 OPTIONAL: Final = "?"
 
 #: Position of a row in the shard's base (the Source's index, or the wide checkpoint that narrow parts are aligned to).

@@ -83,7 +83,7 @@ class Stage(ABC):
     #: Columns the batch function may look at (signals included); it is handed these and nothing else. One written with a
     #: trailing ``?`` is handed over only where some stage before makes it.
     reads: ClassVar[tuple[str, ...]] = ()
-    #: Columns it returns, with their Arrow types.
+    #: Columns it returns, with their Arrow types; those of a Transform with a trailing ``?`` only where it was handed them.
     adds: ClassVar[Mapping[str, pa.DataType]] = {}
     resources: ClassVar[Resources] = Resources()
     #: Distributions whose version can change the output; a run resumed under another one is refused.

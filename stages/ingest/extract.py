@@ -4,6 +4,8 @@ Reads `raw` with its declared type and codings, writes `text`, `title`, and as s
 page says of itself (language, author, date, canonical address, licence). `extract.noai`, `extract.noimageai` and `extract.tdm`
 (int8) say who objects to training: 1 the page's head, 2 the response's headers (from `meta`), 3 both, 0 nobody; null where
 neither was there to look at. Pages whose owners object are dropped, as `consent` names them, and their text is stored nowhere.
+Signals are stored before a later stage could redact them, so personal data in what a page says of itself (an address beside the
+author's name) is replaced here, as clean.pii would do it.
 
 Rows without `raw` (from JSONL, Parquet, text) pass untouched, so that one chain serves all inputs. Promises that no row
 vanishes: a page that gives no text has an outcome saying why, and is dropped by a rule; one that kills or outlasts the parser
@@ -21,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow import Composite, Filter, Rule, Sandbox, Stage, Transform, param
+from stages.clean._pii_fields import redacted_fields
+from stages.clean._pii_redact import Redactor
 from stages.ingest._main_text import Reader
 from stages.ingest._page import Engine
 from stages.kernels.consent import PAGE, RESERVATION_HEADER, RESERVATIONS, RESPONSE, ROBOTS_HEADER, of_headers
@@ -47,13 +51,14 @@ _ENGINE_DOC: Final = (
 )
 #: Address space of the parser process: mostly mappings of the compiler that loads kernels.
 _MEMORY_BYTES: Final = 2 << 30
+_REDACTOR: Final = Redactor({}, "replace", b"")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractText(Transform):
     """Main text of a page: decoded, parsed in a killable process, boilerplate left out."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding", "text", "meta")
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         "text": pa.large_string(),
@@ -77,6 +82,7 @@ class ExtractText(Transform):
         )
 
     def warm(self) -> None:
+        redacted_fields(_REDACTOR, pa.array(["a@b.cd"], pa.string()))
         if self.engine == "blocks":
             Reader().read(b"<title>a</title><p>b c</p>")
 
@@ -113,12 +119,17 @@ class ExtractText(Transform):
                 pa.array(titles, pa.binary()).cast(pa.string()),
                 pa.array(outcomes, pa.string()),
                 pa.array(charsets, pa.string()),
-                *(pa.array(values, pa.string()) for values in about.values()),
+                *(_said(name, pa.array(values, pa.string())) for name, values in about.items()),
                 *(pa.array(marks, pa.int8()) for marks in reserved.values()),
                 pa.array(troubles, pa.string()),
             ],
             names=[*self.adds, "quarantine"],
         )
+
+
+def _said(name: str, values: pa.Array) -> pa.Array:
+    """A field of FIELDS without personal data; addresses of pages stay whole."""
+    return values if name in ("canonical", "licence") else redacted_fields(_REDACTOR, values)[0]
 
 
 def _from_headers(meta: pa.Array) -> dict[str, list[int | None]]:

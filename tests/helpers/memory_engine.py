@@ -207,8 +207,10 @@ class Dedup:
     @staticmethod
     def _transform(part: Transform, table: pa.Table) -> pa.Table:
         for batch in table.combine_chunks().to_batches() or []:
-            changed = part.transform(batch.select(list(part.inputs())))
-            require_columns(type(part).__name__, changed.schema, part.outputs())
+            there = {*batch.schema.names, *(c.rstrip("?") for c in part.inputs() if not c.endswith("?"))}
+            changed = part.transform(batch.select([c for n in part.inputs() if (c := n.rstrip("?")) in there]))
+            made = {c: kind for n, kind in part.outputs().items() if (c := n.rstrip("?")) in there or n == c}
+            require_columns(type(part).__name__, changed.schema, made)
             for name in changed.schema.names:
                 table = table.set_column(table.schema.get_field_index(name), name, changed.column(name))
         return table

@@ -3,8 +3,9 @@
     python datatrove_language.py --texts texts.jsonl --model lid.176.ftz --work FOLDER
 
 Run by bench_detectors.py with the Python that CORPUSFLOW_DATATROVE_PYTHON names. datatrove would download lid.176.bin: the
-model given here is put where that download would lie, so nothing is fetched. With lid.176.ftz, the compressed form that
-corpusflow carries, both judge by the same n-grams; the uncompressed lid.176.bin is no slower to look up, only larger.
+model given here is put where that download would lie, so nothing is fetched. It is lid.176.ftz, the compressed form that
+corpusflow carries and measures itself with; the uncompressed file, which spares datatrove the unpacking of a row per n-gram, is
+not at hand.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from corpusflow.rules import evaluate
 from stages.clean import _pii_checks as checks
 from stages.clean._pii_find import KINDS, look
 from stages.clean._pii_patterns import PROVINCES
-from stages.clean.pii import Pii, PiiFilter, Redact, _suspects
+from stages.clean._pii_redact import suspects
+from stages.clean.pii import Pii, PiiFilter, Redact
 
 STAGE = Redact()
 
@@ -131,6 +132,58 @@ def test_counts_and_spans_hold_no_value() -> None:
     assert "jane" not in json.dumps(row[0])
     assert row[1]["text"] is None
     assert row[1]["pii.email"] is None
+
+
+def with_columns(stage: Redact = STAGE, **columns: str | None) -> dict[str, object]:
+    """The only row of a document of these columns, redacted."""
+    names = [n.removesuffix("?") for n in stage.inputs()]
+    given = {"text": "nothing here", **columns}
+    arrays = [pa.array([given[n]], pa.large_string() if n == "text" else pa.string()) for n in names if n in given]
+    row: dict[str, object] = stage.transform(
+        pa.RecordBatch.from_arrays(arrays, names=[n for n in names if n in given])
+    ).to_pylist()[0]
+    return row
+
+
+def test_columns_beside_the_text() -> None:
+    row = with_columns(
+        title="Ask jane@example.com, 93.184.216.34", author="Jane <jane@example.com>", text="joe@example.com"
+    )
+    assert (row["title"], row["author"], row["text"]) == ("Ask [EMAIL], [IP]", "Jane <[EMAIL]>", "[EMAIL]")
+    assert (row["pii.email"], row["pii.ip"], len(row["pii.spans"])) == (3, 1, 1)  # type: ignore[arg-type]
+    assert "description" not in row
+    left = with_columns(Redact(columns=("title",)), title="[jane@example.com]", meta="jane@example.com")
+    assert left["title"] == "[[EMAIL]]"
+    assert "meta" not in left
+    assert with_columns(Redact(default="label"), title="jane@example.com")["title"] == "jane@example.com"
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        ('{"a":"jane@example.com","b":[1,{"c":"x 93.184.216.34"}]}', '{"a":"[EMAIL]","b":[1,{"c":"x [IP]"}]}'),
+        ('{"phone":2079460958,"n":2079460958}', '{"phone":"[PHONE]","n":2079460958}'),
+        ('{"card":4111111111111111,"ok":true,"no":null}', '{"card":"[CARD]","ok":true,"no":null}'),
+        ('{"api_key":"hT7kd93KKs02mdQQ8"}', '{"api_key":"[SECRET]"}'),
+        (r'{"a":"line\njane@example.com \"quoted\""}', r'{"a":"line\n[EMAIL] \"quoted\""}'),
+        (r'{"a":"jane@example.com"}', '{"a":"[EMAIL]"}'),
+        ('{"joe@example.com":1,"jane@example.com":2}', '{"[EMAIL]":1,"[EMAIL] 2":2}'),
+        ('{ "spaced": 1.50,  "x": "2.0" }', '{ "spaced": 1.50,  "x": "2.0" }'),
+        ('{"broken": jane@example.com', '{"broken": [EMAIL]'),
+        ("{" * 3000 + "jane@example.com", "{" * 3000 + "[EMAIL]"),
+    ],
+    ids=["nested", "cue", "number", "secret", "escapes", "escaped", "names", "untouched", "no_json", "deep"],
+)
+def test_what_is_json_stays_json(meta: str, expected: str) -> None:
+    row = with_columns(meta=meta)
+    assert row["meta"] == expected
+    assert with_columns(meta=expected)["meta"] == expected
+
+
+def test_addresses_of_documents_cannot_be_redacted() -> None:
+    for column in ("url", "id", "record_id", "text", "quality.words"):
+        with pytest.raises(ConfigError, match="does not rewrite"):
+            Redact(columns=(column,))
 
 
 def test_what_a_second_look_finds_is_counted_and_placed() -> None:
@@ -316,10 +369,10 @@ def test_labelled_sentences() -> None:
         Path(os.environ["CORPUSFLOW_TEST_DATA"]) / "pii" / "synth_dataset_v2.json.gz", "rt", encoding="utf-8"
     ) as f:
         rows = json.load(f)
-    suspects = _suspects(pa.array([row["full_text"] for row in rows], pa.large_string()))
+    looked_at = suspects(pa.array([row["full_text"] for row in rows], pa.large_string()))
     right, wrong, missed = Counter[str](), Counter[str](), Counter[str]()
     for i, row in enumerate(rows):
-        found = look(*suspects[i]) if i in suspects else []
+        found = look(*looked_at[i]) if i in looked_at else []
         gold = []
         for span in row["spans"]:
             start, end = (len(row["full_text"][: span[k]].encode()) for k in ("start_position", "end_position"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 from pathlib import Path
@@ -50,7 +51,14 @@ def _text(rng: random.Random) -> str:
 def _inputs(folder: Path) -> str:
     """Twelve documents with every value, and three lines that no document can be made of, with some."""
     rng = random.Random(3)
-    lines = [json.dumps({"url": f"https://example.org/{i}", "text": _text(rng)}) for i in range(12)]
+    said = [f"{CUES.get(kind, '')}{value}" for kind, value in VALUES.items()]
+    others = {
+        "headline": " ; ".join(said),
+        "by": f"Jane Doe, {said[0]}",
+        "summary": " / ".join(reversed(said)),
+        "contact": {"lines": said, "phone": VALUES["phone"], VALUES["email"]: {"card": int(VALUES["card"])}},
+    }
+    lines = [json.dumps({"url": f"https://example.org/{i}", "text": _text(rng), **others}) for i in range(12)]
     everything = json.dumps(" ; ".join(VALUES.values()), ensure_ascii=False)
     lines[3:3] = [f'{{"text": {everything}, }}', f'{{"text": [{everything}]}}', everything]
     path = folder / "in.jsonl"
@@ -58,10 +66,43 @@ def _inputs(folder: Path) -> str:
     return str(path)
 
 
+PAGE = """<html><head><title>Of {0}</title><meta name="author" content="Jane {0}"><meta name="description" content="{0}">
+<meta name="copyright" content="(c) {0}"><meta name="date" content="{0}"></head><body><p>{1}</p></body></html>"""
+
+
+def test_nothing_that_a_page_says_of_itself_is_left(tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    for i, (kind, value) in enumerate(VALUES.items()):
+        text = "</p><p>".join(html.escape(line) for line in _text(random.Random(i)).split("\n"))
+        page = PAGE.format(html.escape(f"{CUES.get(kind, '')}{value}"), text)
+        (tmp_path / "pages" / f"{kind}.html").write_text(page, encoding="utf-8")
+    corpusflow.run(
+        {
+            "name": "canary",
+            "input": [{"ingest.html": {"paths": [f"{tmp_path}/pages/*.html"]}}],
+            "stages": ["ingest.extract", "clean.pii"],
+            "output": ["export.parquet"],
+            "run": {"dir": str(tmp_path / "run"), "executor": "inline"},
+        }
+    )
+    assert leaks(tmp_path / "run") == {}
+    titles = corpusflow.open_run(str(tmp_path / "run")).stage("clean.pii").table(["title"])["title"].to_pylist()
+    assert sum(f"[{kind.upper()}]" in (title or "") for kind, title in zip(sorted(VALUES), titles, strict=True)) == len(
+        VALUES
+    )
+
+
 def _config(folder: Path, stages: list[Any]) -> dict[str, Any]:
     return {
         "name": "canary",
-        "input": [{"ingest.jsonl": {"paths": [_inputs(folder)]}}],
+        "input": [
+            {
+                "ingest.jsonl": {
+                    "paths": [_inputs(folder)],
+                    "columns": {"title": "headline", "author": "by", "description": "summary"},
+                }
+            }
+        ],
         "stages": stages,
         "output": ["export.parquet"],
         "run": {"dir": str(folder / "run"), "executor": "inline"},
@@ -96,7 +137,9 @@ def test_no_value_is_left_in_the_run_folder(tmp_path: Path) -> None:
     assert table.num_rows == 12
     (text, *_) = corpusflow.open_run(str(tmp_path / "run")).stage("dedup.exact").table(["text"])["text"].to_pylist()
     assert all(f"[{kind.upper()}]" in text for kind in VALUES)
-    assert {kind: sum(table[f"pii.{kind}"].to_pylist()) for kind in VALUES} == dict.fromkeys(VALUES, 12)
+    assert {kind: sum(table[f"pii.{kind}"].to_pylist()) for kind in VALUES} == {
+        kind: 12 * (4 + (kind in ("phone", "card")) + 2 * (kind == "email")) for kind in VALUES
+    }
 
 
 @pytest.mark.parametrize(
