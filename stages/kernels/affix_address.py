@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stages.kernels.affix_tables import IS_DIGIT, LOWERCASE
+from stages.kernels.affix_tables import IS_DIGIT, LETTER, LOWERCASE
 from stages.kernels.jit import inner
 
 _DOT, _HYPHEN = 0x2E, 0x2D
@@ -17,6 +17,7 @@ def is_address(start: Any, end: Any, chunk: Any) -> Any:
     """Whether the string is a web or mail address: [scheme://][user@]host.tld[:port][/path]."""
     dots = 0
     host = start
+    scheme = True  # only letters, digits, _ + - . so far
     for k in range(start, end):
         c = chunk.points[k]
         if c == _DOT:
@@ -24,12 +25,16 @@ def is_address(start: Any, end: Any, chunk: Any) -> Any:
         elif (
             c == 0x3A and k + 2 < end and chunk.points[k + 1] == 0x2F and chunk.points[k + 2] == 0x2F and k - start > 1
         ):
+            if not scheme:
+                return False
             host = k + 3
         elif c == 0x2F or c == 0x3F or c == 0x23:
             if k >= host:
                 break
         elif c == 0x40:
             host = k + 1
+        elif not (chunk.traits[k] & (LETTER | IS_DIGIT) or c == _HYPHEN or c == 0x2B or c == 0x5F):
+            scheme = False
     if dots == 0:
         return False
     k = host

@@ -15,7 +15,6 @@ from stages.kernels.unicode_classes import (
     ALPHA,
     CODE_POINTS,
     LOWER,
-    MARK,
     PUNCTUATION,
     SPACE,
     TERMINAL,
@@ -29,8 +28,8 @@ PREFIX: Final = 1 << 0  # a prefix by itself
 SUFFIX: Final = 1 << 1  # a suffix by itself
 QUOTE: Final = 1 << 2
 MARKS: Final = 1 << 3  # punctuation after which a full stop is a suffix
-LOWERCASE: Final = 1 << 4  # lower case or of a script without case
-UPPERCASE: Final = 1 << 5  # upper case or of a script without case
+LOWERCASE: Final = 1 << 4  # lower case or without case, of spaCy's alphabets
+UPPERCASE: Final = 1 << 5  # upper case or without case, of spaCy's alphabets
 ICON: Final = 1 << 6
 CURRENCY: Final = 1 << 7
 WHITE: Final = 1 << 8
@@ -39,6 +38,7 @@ IS_PUNCTUATION: Final = 1 << 10  # category P*
 PERIOD: Final = 1 << 11  # ends a sentence when a word of its own
 NOT_SYMBOL: Final = 1 << 12  # not among the characters datatrove calls punctuation
 LETTER: Final = 1 << 13  # str.isalpha()
+ENDS_LINE: Final = 1 << 14  # one of datatrove's terminal marks
 LETTERS: Final = LOWERCASE | UPPERCASE
 
 _MARKS: Final = "…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪"
@@ -46,7 +46,26 @@ _QUOTES: Final = "'\"”“`‘´’‚,„»«「」『』（）〔〕【】《
 _CURRENCY: Final = "$£€¥฿₽﷼₴₠₡₢₣₤₥₦₧₨₩₪₫₭₮₯₰₱₲₳₵₶₷₸₹₺₻₼₾₿"
 #: What datatrove's `PUNCTUATION_SET` holds besides terminal marks.
 _SYMBOLS: Final = "!/—”:％１〈&(、━\\【#%「」，】；+^]~“《„';’{|∶´[=-`*．（–？！：$～«〉,><》)?）。…@_.\"}►»"
-_NOT_PERIODS: Final = "\u061d\u061e\u2e3c"  # terminal in Unicode; the sentence cutter does not know them
+# spaCy's alphabets: whole blocks for scripts without case (CJK with its brackets and punctuation), of Greek and Cyrillic the
+# letters of five languages; no Khmer, Thai, Georgian, Armenian, whose words are not cut at hyphens, slashes or full stops.
+_UNCASED: Final = (
+    "591-5f4 620-64a 66e-6d5 6e5-6ff 750-77f 8a0-8bd 900-9ff b80-cff d80-dff 1100-137f 2e80-2fdf 2ff0-30ff 31c0-31ef "
+    "3200-4dbf 4e00-9fff ac00-d7af f900-faff fb1d-fbb1 fbd3-fd3d fd50-fdc7 fdf0-fdfb fe30-fe4f fe70-fefc 1ee00-1eebb "
+    "1f200-1f2ff 20000-2a6df 2a700-2ebef 2f800-2fa1f"
+)
+_CASED: Final = (
+    "41-7a c0-1c4 1c6-1c7 1c9-1ca 1cc-1f1 1f3-293 295-2af 386-38f 391-3a9 3ac-3af 3b1-3c9 3cc-3ce 400-401 403-40a 40c-40d "
+    "410-451 453-45a 45c-45d 490-491 496-497 4a2-4a3 4ae-4af 4ba-4bb 4d8-4d9 4e8-4e9 1d00-1d25 1d6b-1d77 1d79-1d9a 1e00-1eff "
+    "2c60-2c7b 2c7e-2c7f a722-a76f a771-a787 a78b-a7b9 a7fa-a7fa ab30-ab5a ab60-ab64 ff21-ff5a"
+)
+# Terminal marks of Unicode's property since the version that spaCy and datatrove took theirs from; the last two lists: marks
+# that are terminal to one of the two only.
+_NEWER_MARKS: Final = "1b4e-1b4f 1b7f-1b7f 2024-2024 2cf9-2cfb 2e60-2e61 fe12-fe12 fe15-fe16 113d4-113d5 16d6e-16d6f"
+_NOT_PERIODS: Final = (
+    "61d-61e 2e3c-2e3c 837-837 839-839 83d-83e 17d4-17d5 1b7d-1b7e 2e53-2e54 10f55-10f59 10f86-10f89 11944-11944 11946-11946 "
+    "11ef7-11ef8 11f43-11f44 16e98-16e98"
+)
+_LINE_MARKS: Final = "17d6-17d6 17d9-17da"
 # A full stop followed by nothing else ends a word after one of these.
 _BEFORE_STOP: Final = "%²-+|()?:"
 
@@ -179,16 +198,17 @@ def _traits() -> np.ndarray:
     flags = unicode.flags[unicode.classes]
     traits = np.zeros(CODE_POINTS, np.uint16)
     letter = (flags & ALPHA) != 0
-    uncased = letter & (flags & (UPPER | LOWER) == 0)
-    traits[(letter & (flags & LOWER != 0)) | uncased] |= LOWERCASE
-    traits[(letter & (flags & UPPER != 0)) | uncased] |= UPPERCASE
-    # Marks inside words of Indic and Semitic scripts belong to their alphabets.
-    traits[(flags & MARK != 0) & (np.arange(CODE_POINTS) > 0x36F)] |= LOWERCASE | UPPERCASE
+    cased = _members(_CASED)
+    traits[cased & letter & (flags & LOWER != 0)] |= LOWERCASE
+    traits[cased & letter & (flags & UPPER != 0)] |= UPPERCASE
+    traits[_members(_UNCASED)] |= LOWERCASE | UPPERCASE
     traits[letter] |= LETTER
     traits[flags & SPACE != 0] |= WHITE
     traits[flags & PUNCTUATION != 0] |= IS_PUNCTUATION
-    traits[flags & TERMINAL != 0] |= PERIOD
-    traits[[ord(c) for c in _NOT_PERIODS]] &= ~np.uint16(PERIOD)
+    terminal = (flags & TERMINAL != 0) & ~_members(_NEWER_MARKS)
+    traits[terminal & ~_members(_NOT_PERIODS)] |= PERIOD
+    terminal |= _members(_LINE_MARKS)
+    traits[terminal] |= ENDS_LINE
     traits[0x30:0x3A] |= IS_DIGIT
     for bits, chars in (
         (PREFIX | SUFFIX | MARKS, _MARKS), (PREFIX | SUFFIX | QUOTE | MARKS, _QUOTES), (PREFIX | CURRENCY, _CURRENCY),
@@ -196,8 +216,17 @@ def _traits() -> np.ndarray:
     ):  # fmt: skip
         traits[[ord(c) for c in chars]] |= bits
     traits[flags & ICON_FLAG != 0] |= PREFIX | SUFFIX | ICON
-    symbol = (flags & TERMINAL) != 0
+    symbol = terminal
     symbol[[ord(c) for c in _SYMBOLS]] = True
     symbol[[*range(9), *range(11, 32), *range(127, 160)]] = True
     traits[~symbol] |= NOT_SYMBOL
     return traits
+
+
+def _members(ranges: str) -> np.ndarray:
+    """bool (0x110000,): which code points lie in ranges as `_CASED` has them."""
+    found = np.zeros(CODE_POINTS, np.bool_)
+    for piece in ranges.split():
+        first, last = (int(x, 16) for x in piece.split("-"))
+        found[first : last + 1] = True
+    return found

@@ -304,8 +304,9 @@ def _split_inside(start: Any, end: Any, chunk: Any, words: Any, n: Any) -> Any:
         if length == 0:
             k += 1
             continue
-        if k != begin:
-            n = _emit(begin, k, chunk, words, n)
+        if k != start:
+            if k != begin:
+                n = _emit(begin, k, chunk, words, n)
             n = _emit(k, k + length, chunk, words, n)
             begin = k + length
         k += length

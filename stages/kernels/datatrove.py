@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stages.kernels.affix_tables import HASH_BASE, affix_tables
+from stages.kernels.affix_tables import ENDS_LINE, HASH_BASE, affix_tables
 from stages.kernels.affix_words import HAS_LETTER, HAS_TEXT, Chunk, make_chunk, split_affixes
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.characters import COUNTED as CHARACTERS
@@ -22,7 +22,7 @@ from stages.kernels.characters import CharacterScratch, count_characters, make_c
 from stages.kernels.jit import inner, kernel
 from stages.kernels.lines import find_newline, hash_bytes, insert, strip
 from stages.kernels.ngrams import Scratch, keep_repeated, make_scratch, number_ngrams, sum_characters
-from stages.kernels.unicode_classes import TERMINAL, decode, previous, unicode_tables
+from stages.kernels.unicode_classes import decode, previous, unicode_tables
 from stages.kernels.words import Words, make_words
 
 COUNTED: Final = (
@@ -116,7 +116,7 @@ def _pieces(text: Any, newlines: Any, seen: Any, out: Any) -> None:
 
 
 @inner
-def _text_lines(text: Any, newlines: Any, unicode: Any, seen: Any, out: Any) -> None:
+def _text_lines(text: Any, newlines: Any, unicode: Any, tables: Any, seen: Any, out: Any) -> None:
     """FineWeb's lines: not blank, white space at their ends kept."""
     mask = _clear(seen, newlines + 1)
     i, end = 0, text.shape[0]
@@ -131,7 +131,7 @@ def _text_lines(text: Any, newlines: Any, unicode: Any, seen: Any, out: Any) -> 
         key, chars = hash_bytes(line)
         cp, _ = decode(line, previous(line, 0, n), n)
         out[0] += 1
-        out[1] += (unicode.flags[unicode.classes[cp]] & TERMINAL) != 0
+        out[1] += (tables.traits[cp] & ENDS_LINE) != 0
         out[2] += chars <= _SHORT
         if insert(seen, mask, key):
             out[3] += chars
@@ -189,7 +189,8 @@ def _seen_ngrams(n: Any, words: Any, scratch: Any, out: Any) -> None:
         i = 0
         while i + order <= n:
             h = (scratch.scaled[i + order] - scratch.scaled[i]) * scratch.powers[i + order]
-            if insert(scratch.seen, mask, h | np.uint64(1)):
+            # Not `h | 1`: pieces that end in 2 and in 3 have neighbouring hashes.
+            if insert(scratch.seen, mask, h if h != np.uint64(0) else np.uint64(1)):
                 out[order - 5] += scratch.ngrams.sums[i + order] - scratch.ngrams.sums[i]
                 i += order
             else:
@@ -212,7 +213,7 @@ def _measure(offsets: Any, data: Any, apply: Any, unicode: Any, tables: Any, scr
         first, last = strip(text, unicode)
         _pieces(text[first:last], 2, scratch.seen, counts[_PARAGRAPHS:])
         _pieces(text, 1, scratch.seen, counts[_LINES:])
-        _text_lines(text, newlines, unicode, scratch.seen, counts[_TEXT_LINES:])
+        _text_lines(text, newlines, unicode, tables, scratch.seen, counts[_TEXT_LINES:])
         n = split_affixes(text, tables, scratch.chunk, scratch.words)
         _count_words(n, scratch.words, tables.stops, counts[_WORDS:])
         _top_ngrams(n, scratch.words, scratch.ngrams, counts[_TOP:])

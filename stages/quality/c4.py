@@ -76,7 +76,7 @@ def _clean(batch: pa.RecordBatch, rules: c4.LineRules) -> tuple[np.ndarray, np.n
 class C4Counts(_Lines, Score):
     """Lines and sentences that C4's line removal would leave, and what it would remove, by reason."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = _INPUTS
     adds: ClassVar[Mapping[str, pa.DataType]] = {PREFIX + name: pa.int32() for name in c4.COUNTED}
 

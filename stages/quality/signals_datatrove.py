@@ -22,7 +22,7 @@ from stages.quality._counts import PREFIX, count_spaced, example
 class DatatroveSignals(Score):
     """Counts by datatrove's definitions, for the rule sets' dialect of that name."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text", "language.code")
     adds: ClassVar[Mapping[str, pa.DataType]] = {PREFIX + name: pa.int32() for name in COUNTED}
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -81,22 +80,34 @@ def texts() -> dict[tuple[str, str], str]:
     return found
 
 
-def disagreement(
+def verdicts(name: str, rules: str, names: dict[str, str]) -> dict[tuple[str, str], str | None]:
+    """(source, url) -> datatrove's reason under our name, None where it kept the text."""
+    rows = pq.read_table(os.path.join(DATA, f"datatrove_{name}.parquet")).to_pylist()
+    return {(r["text_source"], r["id"]): names.get(r["reason"], r["reason"]) for r in rows if r["rules"] == rules}
+
+
+#: (filter, rules) -> {(datatrove's reason, ours): (texts, cause)}: every class in which the dialect and datatrove decide
+#: otherwise on the texts of data/parity. Any other class, or another number, fails the tests.
+DISAGREEMENTS: dict[tuple[str, str], dict[tuple[str | None, str | None], tuple[int, str]]] = {
+    ("gopher_quality", "en"): {},
+    ("gopher_repetition", "en"): {},
+    ("fineweb", "en"): {},
+    ("c4", "en"): {},
+    ("c4", "en-no-terminal-punct"): {},
+}
+
+
+def compare(
     name: str, rules: str, texts: dict[tuple[str, str], str], ours: list[str | None], names: dict[str, str]
-) -> Any:
-    """(documents, how often keep differs, how often the reason differs, which reasons)."""
-    theirs = {
-        (r["text_source"], r["id"]): names.get(r["reason"], r["reason"])
-        for r in pq.read_table(os.path.join(DATA, f"datatrove_{name}.parquet")).to_pylist()
-        if r["rules"] == rules
-    }
+) -> None:
+    """The two decide otherwise in the classes of the table only, and as often as it says; 99 % and more agree."""
+    theirs = verdicts(name, rules, names)
     pairs = [(theirs[key], mine) for key, mine in zip(texts, ours, strict=True) if key in theirs]
     different = Counter(p for p in pairs if p[0] != p[1])
-    keep = sum(n for p, n in different.items() if (p[0] is None) != (p[1] is None))
-    print(
-        f"\n{name} ({rules}): {len(pairs)} texts, keep differs {keep}, reason differs {different.total()}: {different}"
-    )
-    return len(pairs), keep / len(pairs), different.total() / len(pairs)
+    print(f"\n{name} ({rules}): {len(pairs)} texts, {different.total()} decided otherwise: {different}")
+    assert dict(different) == {k: n for k, (n, _) in DISAGREEMENTS[name, rules].items()}
+    assert len(pairs) >= 5_000
+    assert different.total() <= 0.01 * len(pairs)
 
 
 @needs_verdicts
@@ -107,15 +118,12 @@ def disagreement(
         ("gopher_repetition", GopherRepetition(dialect="datatrove"), REPETITION),
         ("fineweb", FineWeb(dialect="datatrove"), FINEWEB),
     ],
+    ids=["gopher_quality", "gopher_repetition", "fineweb"],
 )
 def test_same_verdict_and_reason(
     texts: dict[tuple[str, str], str], name: str, stage: Filter, names: dict[str, str]
 ) -> None:
-    ours = reasons(batch_of(list(texts.values())), [DatatroveSignals()], stage)
-    n, keep, reason = disagreement(name, "en", texts, ours, names)
-    assert n > 20_000
-    assert keep < 0.001
-    assert reason < 0.001
+    compare(name, "en", texts, reasons(batch_of(list(texts.values())), [DatatroveSignals()], stage), names)
 
 
 @needs_verdicts
@@ -129,10 +137,7 @@ def test_c4_same_verdict_reason_and_text(texts: dict[tuple[str, str], str], rule
     assert isinstance(lines, Transform)
     batch = batch_of(list(texts.values()))
     ours = reasons(batch, [score], pages)
-    n, keep, reason = disagreement("c4", rules, texts, ours, C4_REASONS)
-    assert n > 4_000
-    assert keep < 0.005
-    assert reason < 0.005
+    compare("c4", rules, texts, ours, C4_REASONS)
     after = dict(zip(texts, lines.transform(batch).column("text").to_pylist(), strict=True))
     mine = dict(zip(texts, ours, strict=True))
     kept = differs = 0
@@ -142,8 +147,8 @@ def test_c4_same_verdict_reason_and_text(texts: dict[tuple[str, str], str], rule
             kept += 1
             differs += hashlib.sha1(after[key].encode()).hexdigest() != row["sha1_after"]
     print(f"texts kept by both {kept}, text differs {differs}")
-    assert kept > 500
-    assert differs / kept < 0.005
+    assert kept > 5_000
+    assert differs == 0
 
 
 # ---- the definitions restated, on any text ----
@@ -170,6 +175,9 @@ WORDS = {
     "end.Next one,two 1,000.5": "end . Next one , two 1,000.5",
     "\"'quoted'\" [x] {y} <z> #tag": "\" ' quoted ' \" [ x ] { y } < z > # tag",
     "10am cannot gonna ©2020 → x": "10 am can not gon na © 2020 → x",
+    "x©®y +° a…©b": "x © ® y + ° a … © b",
+    "jar:http://a.org/b see=http://a.org/b": "jar : http://a.org / b see = http://a.org / b",
+    "ក/ខ ស.ម. 編輯」-「列印 명령.": "ក/ខ ស.ម. 編輯」 - 「列印 명령 .",
 }
 
 
@@ -198,6 +206,8 @@ PIECES = [
     "-",
     "\r\n",
     "x1",
+    "x2",
+    "x3",
     "你",
 ]
 
