@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         StageError,
     )
     from corpusflow.inputs import FileSource
+    from corpusflow.packing import Packing, pack
     from corpusflow.rules import Rule
     from corpusflow.sandbox import Sandbox
     from corpusflow.schema import DOCUMENT_COLUMNS, LOCATION_COLUMNS, QUARANTINE, ROW, SKIPPED, document_id, id_hashes
@@ -64,6 +65,7 @@ _HOME = {
         "StageError",
     ),
     "corpusflow.inputs": ("FileSource",),
+    "corpusflow.packing": ("Packing", "pack"),
     "corpusflow.rules": ("Rule",),
     "corpusflow.sandbox": ("Sandbox",),
     "corpusflow.schema": (
@@ -132,6 +134,7 @@ __all__ = [
     "FileRange",
     "FileSource",
     "Filter",
+    "Packing",
     "Part",
     "Phase",
     "PhaseInputs",
@@ -160,6 +163,7 @@ __all__ = [
     "document_score",
     "id_hashes",
     "open_run",
+    "pack",
     "param",
     "run",
     "storage_for",

@@ -28,6 +28,8 @@ from corpusflow.schema import QUARANTINE, SKIPPED
 from corpusflow.storage import storage_for
 
 _INDEX: Final = "documents.parquet"
+#: Of padded samples: which stretch of which document (by its row) lies where.
+_PIECES: Final = "pieces.parquet"
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,10 @@ class TokenSpan:
     Attributes:
         export: folder name below `exports/`.
         file: of the export, the one that holds the tokens.
-        start: number of its first token in the split; in the file it is `file_token`.
+        start: number of its first token in the split, padding not counted; in the file it is `file_token`.
         tokens: how many there are.
         samples: (first, last) sample of the file that holds a token of it, None where none does; an export without
-            `sequence` has a sample per document.
+            `sequence` has a sample per document. Where documents are packed, a long one's lie apart.
     """
 
     export: str
@@ -118,18 +120,28 @@ class TokenExport:
 
     def _span(self, file: Mapping[str, Any], start: int, index: pa.Table, row: int) -> TokenSpan:
         first, length = index.column("offset")[row].as_py(), index.column("length")[row].as_py()
+        number = start + first
         sequence = self.manifest.get("sequence")
         samples: tuple[int, int] | None = (row, row)
-        if sequence is not None:
+        if _PIECES in file["parts"]:
+            first, samples = self._packed(file, row, int(sequence or 1))
+        elif sequence is not None:
             whole = file["tokens"] // sequence - 1
             samples = (first // sequence, min((first + length - 1) // sequence, whole))
             samples = samples if samples[0] <= samples[1] else None
-        data = next(p["name"] for suffix, p in file["parts"].items() if suffix != _INDEX)
+        data = next(p["name"] for suffix, p in file["parts"].items() if suffix not in (_INDEX, _PIECES))
         identity = index.column("id")[row].as_py()
-        return TokenSpan(self.name, file["split"], identity, data, start + first, first, length, samples)
+        return TokenSpan(self.name, file["split"], identity, data, number, first, length, samples)
 
-    def _index(self, file: Mapping[str, Any], columns: list[str]) -> pa.Table:
-        path = f"{self.folder}/{file['parts'][_INDEX]['name']}"
+    def _packed(self, file: Mapping[str, Any], row: int, sequence: int) -> tuple[int, tuple[int, int]]:
+        """First token in the padded file of the document of a row, and the first and last sample that has some of it."""
+        pieces = self._index(file, ["document", "start", "offset"], _PIECES)
+        own = pieces.filter(pc.equal(pieces.column("document"), row)).sort_by("start")
+        offsets = own.column("offset").to_numpy()
+        return int(offsets[0]), (int(offsets.min()) // sequence, int(offsets.max()) // sequence)
+
+    def _index(self, file: Mapping[str, Any], columns: list[str], suffix: str = _INDEX) -> pa.Table:
+        path = f"{self.folder}/{file['parts'][suffix]['name']}"
         try:
             with storage_for(path).open(path) as stream:
                 return pq.read_table(stream, columns=columns, page_checksum_verification=True)

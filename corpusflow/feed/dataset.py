@@ -12,7 +12,7 @@ import numpy as np
 
 from corpusflow.errors import ConfigError
 from corpusflow.feed.files import TokenFiles
-from corpusflow.feed.packing import Packing, best_fit, by_document
+from corpusflow.packing import Packing, pack
 
 Mode = Literal["concatenate", "documents", "best_fit"]
 _MODES: Final = ("concatenate", "documents", "best_fit")
@@ -27,7 +27,7 @@ class TokenDataset:
         split: "train" or "validation".
         mode: "concatenate" (documents one after the other, cut every `length`; neighbours share one token), "documents"
             (padded), or "best_fit" (documents whole where they fit, little padding). The last two hold all document
-            borders in memory.
+            borders in memory; Sinks of samples pack file by file.
         segments: whether items say which document each token is of, for attention masks.
         pad: id to pad with; the tokenizer's pad or end token if not given.
 
@@ -72,8 +72,9 @@ class TokenDataset:
     @cached_property
     def packing(self) -> Packing:
         """The pieces of each sequence, for the padded modes: a document longer than a sequence is cut, all others are whole."""
-        starts = self.files.document_starts
-        return (by_document if self.mode == "documents" else best_fit)(starts, self.length + 1)
+        return pack(
+            self.files.document_starts, self.length + 1, "documents" if self.mode == "documents" else "best_fit"
+        )
 
     def __len__(self) -> int:
         if self.mode == "concatenate":

@@ -1,7 +1,8 @@
 """What the Sinks of samples share: token files of formats that hold one training sample after another.
 
-A sample is a document, or, with `sequence`, so many tokens of documents one after the other; what is left over at the end of a
-file is in no sample and is counted.
+A sample is a document, or, with `sequence`, so many tokens: documents one after the other, what is left over at the end of a
+file being in no sample and counted; or, padded, documents whole where they fit, one or several to a sample. Where one document
+ends within a sample is said by `seq_lengths` beside its tokens, or for padded files by `.pieces.parquet`.
 """
 
 from __future__ import annotations
@@ -9,19 +10,29 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from corpusflow import Check, ConfigError, PhaseInputs, PhaseTask, Published, param
+from corpusflow import Check, ConfigError, Packing, PhaseInputs, PhaseTask, Published, pack, param
 
 from ._publish import numbered, published
 from ._shuffle import WRITE
 from ._tokens import Piece, TokenSink
-from ._verify import find_tokens
+from ._verify import TOKENS, find_tokens, token_files
 
 _DROPPED: Final = "dropped_tokens"
+_PADDING: Final = "padding_tokens"
+_INDEXES: Final = frozenset(("documents.parquet", "pieces.parquet"))
+#: Samples that are put together at once.
+_BLOCK: Final = 1_024
+#: The first ids that uint16 files do not hold (stages/tokenize gives wider ones from there on).
+_WIDE: Final = 65_500
+_PIECES: Final = pa.schema(
+    [("document", pa.int32()), ("start", pa.int64()), ("length", pa.int32()), ("offset", pa.int64())]
+)
 
 
 @dataclass(frozen=True)
@@ -29,29 +40,40 @@ class Samples:
     """Some samples of a file, in order.
 
     Attributes:
-        ids: string array (n,): documents' ids, or for cut sequences the id of the document each starts in.
+        ids: string array (n,): documents' ids, or for cut and packed sequences the id of the document each starts in.
         lengths: int64 array (n,), tokens of each.
         tokens: uint16 or uint32 (sum of lengths,).
+        counts: int64 array (n,), stretches of documents in each; all 1 where a sample is a document.
+        parts: int32 array (sum of counts,), tokens of each stretch; a sample's add up to its tokens, or to less if it is
+            padded.
     """
 
     ids: pa.Array
     lengths: np.ndarray
     tokens: np.ndarray
+    counts: np.ndarray
+    parts: np.ndarray
 
-    def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
-        """(id, tokens) of each."""
-        ends = np.cumsum(self.lengths)
-        for name, start, end in zip(self.ids.to_pylist(), ends - self.lengths, ends, strict=True):
-            yield name, self.tokens[start:end]
+    def __iter__(self) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """(id, tokens, parts) of each."""
+        ends, last = np.cumsum(self.lengths), np.cumsum(self.counts)
+        rows = zip(self.ids.to_pylist(), (ends - self.lengths).tolist(), ends.tolist(), strict=True)
+        borders = zip((last - self.counts).tolist(), last.tolist(), strict=True)
+        for (name, start, end), (first, behind) in zip(rows, borders, strict=True):
+            yield name, self.tokens[start:end], self.parts[first:behind]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSink(TokenSink):
     """Base of the Sinks of samples."""
 
-    sequence: int | None = param(
-        None, doc="Tokens per sample, cut from documents one after the other; a sample is a document if not given."
+    sequence: int | None = param(None, doc="Tokens per sample; a sample is a document if not given.")
+    packing: Literal["concatenate", "best_fit", "documents"] = param(
+        "concatenate",
+        doc="How documents fill sequences: one after the other, cut anywhere; best_fit: cut only where longer than a sequence, "
+        "put together so that little is padded; documents: one in each, padded.",
     )
+    pad: int | None = param(None, doc="Id to pad with; the tokenizer's pad or end token if not given.")
     file_tokens: int = param(1 << 25, doc="Tokens per file, about; a file is held in memory while it is written.")
 
     #: Whether each split has a folder of its own.
@@ -61,32 +83,66 @@ class SampleSink(TokenSink):
         super().__post_init__()
         if self.sequence is not None and self.sequence < 1:
             raise ConfigError(f"sequence must be positive, got {self.sequence}")
+        if self.sequence is None and self.packing != "concatenate":
+            raise ConfigError(f"packing: {self.packing} needs the length of a sequence", hint="sequence: 2048")
+        if self.pad is not None and not 0 <= self.pad < 1 << 32:
+            raise ConfigError(f"pad must be a token id, got {self.pad}")
+
+    @property
+    def padded(self) -> bool:
+        """Whether samples may end in padding."""
+        return self.sequence is not None and self.packing != "concatenate"
 
     @abstractmethod
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         """Write one file of the format; its parts are called ``<split>.<suffix>``. Returns how many samples it holds."""
 
-    def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> None:
-        samples = _documents(pieces) if self.sequence is None else _cut(task, pieces, self.sequence)
-        task.note(**{f"{split}_samples": self.write_samples(task, split, samples)})
+    def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> dict[str, int]:
+        noted: dict[str, int] = {}
+        if self.sequence is None:
+            samples = _documents(pieces)
+        elif self.padded:
+            samples = self._packed(task, split, pieces, noted)
+        else:
+            samples = _cut(pieces, self.sequence, noted)
+        count = self.write_samples(task, split, samples)
+        for counter, n in noted.items():
+            task.count(counter, n)
+        return {"samples": count, **noted}
 
     def header(self, inputs: PhaseInputs) -> dict[str, Any]:
-        return {**super().header(inputs), "sequence": self.sequence}
+        header = {**super().header(inputs), "sequence": self.sequence}
+        if self.sequence is not None:
+            header["packing"] = self.packing
+        return {**header, "pad_id": self._pad(inputs)} if self.padded else header
 
     def samples(self, inputs: PhaseInputs) -> list[tuple[str, str, int]]:
         """(split, stem, samples) of each file."""
         info = inputs.info(WRITE)
-        return [(split, stem, info[task][f"{split}_samples"]) for split, stem, task in numbered(inputs)]
+        return [(split, stem, info[task][split]["samples"]) for split, stem, task in numbered(inputs)]
 
     def publish(self, inputs: PhaseInputs) -> Published:
         return published(inputs, self.format_name, self.header(inputs), self.texts(inputs), folders=self.folders)
 
     def find(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
-        suffixes = {p.name.partition(".")[2] for p in inputs.parts(WRITE)} - {"documents.parquet"}
-        for place in find_tokens(inputs, WRITE, document_id):
+        suffixes = {p.name.partition(".")[2] for p in inputs.parts(WRITE)} - _INDEXES
+        for place in self._found(inputs, document_id):
             stem = str(place["file"]).removesuffix(".bin")
             folder = f"{stem.partition('-')[0]}/" if self.folders else ""
             yield {**place, "file": f"{folder}{stem}.{next(iter(suffixes))}"}
+
+    def _found(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
+        """Its place as in the document index; of padded files a place for each piece."""
+        if not self.padded:
+            yield from find_tokens(inputs, WRITE, document_id)
+            return
+        for file, _ in token_files(inputs, WRITE):
+            rows = np.flatnonzero(pc.equal(file.index.column("id"), document_id).to_numpy())
+            if len(rows):
+                pieces = inputs.read_parquet(file.parts["pieces.parquet"])
+                own = pieces.filter(pc.is_in(pieces.column("document"), value_set=pa.array(rows, pa.int32())))
+                for piece in own.sort_by("start").to_pylist():
+                    yield {"file": f"{file.stem}.bin", "token": piece["offset"], "tokens": piece["length"]}
 
     def texts(self, inputs: PhaseInputs) -> dict[str, str]:
         """Small files that the format wants besides its data."""
@@ -97,26 +153,109 @@ class SampleSink(TokenSink):
         problems, documents = [], 0
         info = inputs.info(WRITE)
         for split, stem, task in numbered(inputs):
-            part = next(p for p in inputs.parts(WRITE, task) if p.name == f"{split}.documents.parquet")
-            lengths = inputs.read_parquet(part, ["length"]).column("length").to_numpy()
+            noted = info[task][split]
+            parts = {p.name.partition(".")[2]: p for p in inputs.parts(WRITE, task) if p.name.startswith(f"{split}.")}
+            lengths = inputs.read_parquet(parts["documents.parquet"], ["length"]).column("length").to_numpy()
             documents += len(lengths)
             tokens = int(lengths.sum(dtype=np.int64))
-            if (len(lengths), tokens) != (info[task][split]["documents"], info[task][split]["tokens"]):
+            if (len(lengths), tokens) != (noted["documents"], noted["tokens"]):
                 problems.append(
                     f"{stem}: {len(lengths)} documents of {tokens} tokens in the index, others were written"
                 )
             expected = len(lengths) if self.sequence is None else tokens // self.sequence
-            if info[task][f"{split}_samples"] != expected:
-                problems.append(f"{stem}: {info[task][f'{split}_samples']} samples, {expected} expected")
+            if self.padded:
+                pieces = inputs.read_parquet(parts["pieces.parquet"])
+                expected = (tokens + noted[_PADDING]) // (self.sequence or 1)
+                problems += [f"{stem}: {text}" for text in _wrong_pieces(pieces, lengths, self.sequence or 1, expected)]
+            if noted["samples"] != expected:
+                problems.append(f"{stem}: {noted['samples']} samples, {expected} expected")
         yield Check("sample files have as many documents and samples as their indexes say", documents, tuple(problems))
+
+    def _pad(self, inputs: PhaseInputs) -> int:
+        if self.pad is not None:
+            return self.pad
+        facts = inputs.facts(TOKENS)
+        for name in ("pad_id", "eos_id"):
+            if facts.get(name) is not None:
+                return int(facts[name])
+        raise ConfigError("the tokenizer has neither pad nor end token to pad sequences with", hint="give pad: ID")
+
+    def _packed(self, task: PhaseTask, split: str, pieces: Iterable[Piece], noted: dict[str, int]) -> Iterator[Samples]:
+        """Sequences of whole documents, padded; writes which piece of which document lies where."""
+        sequence, pad = self.sequence or 1, self._pad(task)
+        ids, lengths, tokens = _joined(pieces)
+        if tokens.dtype == np.uint16 and pad >= _WIDE:
+            raise ConfigError(f"tokens of 16 bits cannot be padded with {pad}", hint=f"pad: an id below {_WIDE}")
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        packing = pack(starts, sequence, "best_fit" if self.packing == "best_fit" else "documents")
+        noted[_PADDING] = packing.padded
+        owner = np.searchsorted(starts, packing.starts, "right") - 1
+        places = _places(packing, sequence)
+        columns = [
+            owner.astype(np.int32),
+            packing.starts - starts[owner],
+            packing.lengths,
+            places,
+        ]
+        with task.parquet(f"{split}.pieces.parquet", _PIECES) as index:
+            index.write(pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=_PIECES))
+        for begin in range(0, len(packing), _BLOCK):
+            end = min(begin + _BLOCK, len(packing))
+            first, behind = int(packing.first[begin]), int(packing.first[end])
+            block = np.full((end - begin) * sequence, pad, tokens.dtype)
+            rows = (packing.starts, places - begin * sequence, packing.lengths)
+            for start, at, size in zip(*(r[first:behind].tolist() for r in rows), strict=True):
+                block[at : at + size] = tokens[start : start + size]
+            yield Samples(
+                ids.take(pa.array(owner[packing.first[begin:end]])),
+                np.full(end - begin, sequence, np.int64),
+                block,
+                np.diff(packing.first[begin : end + 1]),
+                packing.lengths[first:behind],
+            )
+
+
+def _joined(pieces: Iterable[Piece]) -> tuple[pa.Array, np.ndarray, np.ndarray]:
+    """(ids, lengths, tokens) of a whole file."""
+    every = list(pieces)
+    ids = pa.concat_arrays([p.ids.cast(pa.string()) for p in every])
+    return ids, np.concatenate([p.lengths for p in every]), np.concatenate([p.tokens for p in every])
+
+
+def _places(packing: Packing, sequence: int) -> np.ndarray:
+    """Where in the padded file each piece begins, int64."""
+    before = np.cumsum(packing.lengths, dtype=np.int64) - packing.lengths
+    counts = np.diff(packing.first)
+    own = np.repeat(np.arange(len(packing)), counts)
+    out: np.ndarray = own * sequence + before - before[packing.first[:-1]][own]
+    return out
+
+
+def _wrong_pieces(pieces: pa.Table, lengths: np.ndarray, sequence: int, samples: int) -> Iterator[str]:
+    """Every token of every document in one place, no two in the same, none over the end of a sample."""
+    document, start, length, offset = (pieces.column(n).to_numpy().astype(np.int64) for n in _PIECES.names)
+    order = np.lexsort((start, document))
+    begins = np.cumsum(lengths, dtype=np.int64) - lengths
+    if len(document) and not 0 <= document.min() <= document.max() < len(lengths):
+        yield "pieces of documents that are not in the index"
+        return
+    at = (begins[document] + start)[order]
+    if not np.array_equal(at, np.cumsum(length[order]) - length[order]) or length.sum() != lengths.sum(dtype=np.int64):
+        yield "the pieces are not the documents, each token once"
+    ends = offset + length
+    if (offset[1:] < ends[:-1]).any() or (offset // sequence != (ends - 1) // sequence).any():
+        yield "pieces lie over one another, or over the end of a sample"
+    if len(offset) and ends[-1] > samples * sequence:
+        yield "pieces lie behind the last sample"
 
 
 def _documents(pieces: Iterable[Piece]) -> Iterator[Samples]:
     for piece in pieces:
-        yield Samples(piece.ids, piece.lengths, piece.tokens)
+        ones = np.ones(len(piece.lengths), np.int64)
+        yield Samples(piece.ids, piece.lengths, piece.tokens, ones, piece.lengths.astype(np.int32))
 
 
-def _cut(task: PhaseTask, pieces: Iterable[Piece], sequence: int) -> Iterator[Samples]:
+def _cut(pieces: Iterable[Piece], sequence: int, noted: dict[str, int]) -> Iterator[Samples]:
     """Tokens of all pieces in samples of one length."""
     left: np.ndarray | None = None
     left_ids = pa.array([], pa.string())
@@ -127,13 +266,20 @@ def _cut(task: PhaseTask, pieces: Iterable[Piece], sequence: int) -> Iterator[Sa
         lengths = np.concatenate([left_lengths, piece.lengths])
         count = len(tokens) // sequence
         ends = np.cumsum(lengths)
-        starts_in = np.searchsorted(ends, np.arange(count) * sequence, "right")
+        cuts = np.arange(count + 1) * sequence
         if count:
-            yield Samples(ids.take(pa.array(starts_in)), np.full(count, sequence, np.int64), tokens[: count * sequence])
+            borders = np.unique(np.concatenate([cuts, ends[ends < cuts[-1]]]))
+            yield Samples(
+                ids.take(pa.array(np.searchsorted(ends, cuts[:-1], "right"))),
+                np.full(count, sequence, np.int64),
+                tokens[: count * sequence],
+                np.diff(np.searchsorted(borders, cuts)),
+                np.diff(borders).astype(np.int32),
+            )
         left = tokens[count * sequence :]
         first = int(np.searchsorted(ends, count * sequence, "right"))
         left_ids = ids.slice(first)
         left_lengths = lengths[first:].copy()
         if len(left_lengths):
             left_lengths[0] = ends[first] - count * sequence
-    task.count(_DROPPED, 0 if left is None else len(left))
+    noted[_DROPPED] = 0 if left is None else len(left)

@@ -81,8 +81,8 @@ class TokenSink(Sink):
             raise ConfigError(f"file_tokens must be positive, got {self.file_tokens}")
 
     @abstractmethod
-    def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> None:
-        """Write one file of the format; its parts are called ``<split>.<suffix>``."""
+    def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> Mapping[str, int]:
+        """Write one file of the format; its parts are called ``<split>.<suffix>``. Returns what the manifest is to count."""
 
     def header(self, inputs: PhaseInputs) -> dict[str, Any]:
         """What the manifest says besides files and totals; dtype is "uint16", "uint32", or None where no token is."""
@@ -147,8 +147,8 @@ class TokenSink(Sink):
             return  # nothing of this split: no file, and no note
         totals = {"documents": 0, "tokens": 0}
         with task.parquet(f"{split}.documents.parquet", _DOCUMENTS) as index:
-            self.write_file(task, split, _indexed(index, first, pieces, totals))
-        task.note(dtype=first.tokens.dtype.name, **{split: totals})
+            counts = self.write_file(task, split, _indexed(index, first, pieces, totals))
+        task.note(dtype=first.tokens.dtype.name, **{split: {**totals, **counts}})
 
 
 def _indexed(index: Any, first: Piece, rest: Iterator[Piece], totals: dict[str, int]) -> Iterator[Piece]:

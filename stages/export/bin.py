@@ -26,9 +26,10 @@ class Bin(TokenSink):
     version: ClassVar[int] = 1
     format_name: ClassVar[str] = "bin"
 
-    def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> None:
+    def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> dict[str, int]:
         with task.file(f"{split}.bin") as stream:
             write_tokens(stream, pieces)
+        return {}
 
     def publish(self, inputs: PhaseInputs) -> Published:
         header = self.header(inputs)

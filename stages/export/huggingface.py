@@ -1,7 +1,8 @@
 """A dataset folder that Hugging Face `datasets.load_from_disk` opens: Arrow files, memory-mapped, nothing copied.
 
 Reads `id` and `tokenize.tokens`; writes `dataset_dict.json` and per split `train/train-00000-of-00004.arrow`, `state.json` and
-`dataset_info.json`, `manifest.json`, and the document indexes. Rows have `id` and `input_ids`.
+`dataset_info.json`, `manifest.json`, and the document indexes. Rows have `id` and `input_ids`; with `sequence` also
+`seq_lengths`, tokens of each document in the row, by which trl's collator makes position ids and attention masks.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class HuggingFaceDataset(SampleSink):
     Source: huggingface/datasets, Dataset.save_to_disk: Arrow IPC streams listed in state.json.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     format_name: ClassVar[str] = "huggingface"
     folders: ClassVar[bool] = True
 
@@ -34,13 +35,17 @@ class HuggingFaceDataset(SampleSink):
         count = 0
         first = next(samples, None)
         width = pa.uint16() if first is None else pa.from_numpy_dtype(first.tokens.dtype)
-        schema = pa.schema([("id", pa.string()), ("input_ids", pa.list_(width))])
+        fields = [("id", pa.string()), ("input_ids", pa.list_(width))]
+        if self.sequence is not None:
+            fields.append(("seq_lengths", pa.list_(pa.int32())))
+        schema = pa.schema(fields)
         with task.file(f"{split}.arrow") as stream, pa.ipc.new_stream(stream, schema) as writer:
             block = first
             while block is not None:
-                offsets = np.concatenate([[0], np.cumsum(block.lengths)]).astype(np.int32)
-                lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(block.tokens))
-                writer.write_batch(pa.RecordBatch.from_arrays([block.ids.cast(pa.string()), lists], schema=schema))
+                columns = [block.ids.cast(pa.string()), _lists(block.lengths, block.tokens)]
+                if self.sequence is not None:
+                    columns.append(_lists(block.counts, block.parts))
+                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
                 count += len(block.lengths)
                 block = next(samples, None)
         return count
@@ -64,6 +69,11 @@ class HuggingFaceDataset(SampleSink):
             info = {"citation": "", "description": "", "homepage": "", "license": ""}
             texts[f"{split}/dataset_info.json"] = json.dumps(info) + "\n"
         return texts
+
+
+def _lists(counts: np.ndarray, values: np.ndarray) -> pa.ListArray:
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
 STAGE = HuggingFaceDataset

@@ -1,7 +1,8 @@
 """MosaicML streaming shards (MDS), for StreamingDataset: composer, llm-foundry and others.
 
 Reads `id` and `tokenize.tokens`; writes `train/train-00000-of-00004.mds` and `train/index.json`, the same for `validation`,
-`manifest.json`, and the document indexes. A sample has `id` (str) and `tokens` (ndarray of uint16 or uint32).
+`manifest.json`, and the document indexes. A sample has `id` (str) and `tokens` (ndarray of uint16 or uint32); with `sequence`
+also `seq_lengths` (ndarray of int32), tokens of each document in it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Mds(SampleSink):
     then the samples.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     format_name: ClassVar[str] = "mds"
     folders: ClassVar[bool] = True
 
@@ -38,7 +39,7 @@ class Mds(SampleSink):
         dtype = np.dtype(np.uint16)
         for block in samples:
             dtype = block.tokens.dtype
-            encoded += [self._sample(name.encode(), tokens) for name, tokens in block]
+            encoded += [self._sample(name.encode(), tokens, parts) for name, tokens, parts in block]
         columns = json.dumps(self._columns(dtype.name), sort_keys=True).encode()
         head = 4 + 4 * (len(encoded) + 1) + len(columns)
         offsets = head + np.concatenate([[0], np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)))])
@@ -48,27 +49,32 @@ class Mds(SampleSink):
                 stream.write(b"".join(encoded[start : start + 1024]))
         return len(encoded)
 
-    def _sample(self, name: bytes, tokens: np.ndarray) -> bytes:
+    def _sample(self, name: bytes, tokens: np.ndarray, parts: np.ndarray) -> bytes:
         """Sizes of the columns that have no fixed one, uint32 each, then the columns by name."""
-        data = tokens.astype(tokens.dtype.newbyteorder("<"), copy=False).tobytes()
         if self.sequence is not None:
-            return struct.pack("<I", len(name)) + name + data
-        # one dimension, its size in the smallest type that takes it: (dimensions << 2 | type), size
-        kind, form = (0, "B") if len(tokens) < 1 << 8 else (1, "H") if len(tokens) < 1 << 16 else (2, "I")
-        shape = struct.pack(f"<B{form}", 1 << 2 | kind, len(tokens))
-        return struct.pack("<II", len(name), len(shape) + len(data)) + name + shape + data
+            borders = _array(parts)
+            return struct.pack("<II", len(name), len(borders)) + name + borders + _little(tokens)
+        data = _array(tokens)
+        return struct.pack("<II", len(name), len(data)) + name + data
 
     def _columns(self, dtype: str) -> dict[str, Any]:
         fixed = self.sequence
+        columns: dict[str, tuple[str, int | None]] = {"id": ("str", None), "tokens": (f"ndarray:{dtype}", None)}
+        if fixed is not None:
+            columns = {
+                "id": ("str", None),
+                "seq_lengths": ("ndarray:int32", None),
+                "tokens": (f"ndarray:{dtype}:{fixed}", fixed * np.dtype(dtype).itemsize),
+            }
         return {
             "version": 2,
             "format": "mds",
             "compression": None,
             "hashes": [],
             "size_limit": None,
-            "column_names": ["id", "tokens"],
-            "column_encodings": ["str", f"ndarray:{dtype}" if fixed is None else f"ndarray:{dtype}:{fixed}"],
-            "column_sizes": [None, None if fixed is None else fixed * np.dtype(dtype).itemsize],
+            "column_names": list(columns),
+            "column_encodings": [encoding for encoding, _ in columns.values()],
+            "column_sizes": [size for _, size in columns.values()],
         }
 
     def texts(self, inputs: PhaseInputs) -> dict[str, str]:
@@ -79,7 +85,7 @@ class Mds(SampleSink):
             shards.setdefault(split, []).append(
                 {
                     **self._columns(info[task]["dtype"]),
-                    "samples": info[task][f"{split}_samples"],
+                    "samples": info[task][split]["samples"],
                     "raw_data": {"basename": f"{stem}.mds", "bytes": size, "hashes": {}},
                     "zip_data": None,
                 }
@@ -88,6 +94,16 @@ class Mds(SampleSink):
             f"{split}/index.json": json.dumps({"version": 2, "shards": listed}, sort_keys=True) + "\n"
             for split, listed in shards.items()
         }
+
+
+def _array(values: np.ndarray) -> bytes:
+    """Of one dimension, its size in the smallest type that takes it: (dimensions << 2 | type), size, the values."""
+    kind, form = (0, "B") if len(values) < 1 << 8 else (1, "H") if len(values) < 1 << 16 else (2, "I")
+    return struct.pack(f"<B{form}", 1 << 2 | kind, len(values)) + _little(values)
+
+
+def _little(values: np.ndarray) -> bytes:
+    return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 STAGE = Mds

@@ -32,11 +32,12 @@ class Megatron(TokenSink):
     version: ClassVar[int] = 1
     format_name: ClassVar[str] = "megatron"
 
-    def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> None:
+    def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> dict[str, int]:
         with task.file(f"{split}.bin") as stream:
             lengths, dtype = write_tokens(stream, pieces)
         with task.file(f"{split}.idx") as stream:
             write_index(stream, lengths, dtype)
+        return {}
 
     def check_format(
         self, inputs: PhaseInputs, parts: Mapping[str, Part], lengths: np.ndarray, dtype: np.dtype[Any]

@@ -1,7 +1,8 @@
 """Flat token files with numpy's own header: `numpy.load(path, mmap_mode="r")` opens one and knows its type.
 
 Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.npy`: one dimension of uint16 or uint32 with `sequence` not
-given, rows of `sequence` tokens otherwise; the same for `validation`, `manifest.json`, and the document indexes.
+given, rows of `sequence` tokens otherwise; the same for `validation`, `manifest.json`, and the document indexes. Borders of
+documents within rows are those of `.documents.parquet` (offsets into the flat file), of padded rows those of `.pieces.parquet`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ._samples import Samples, SampleSink
 class Npy(SampleSink):
     """Flat token files in numpy's .npy format, version 1.0."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     format_name: ClassVar[str] = "npy"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:

@@ -1,7 +1,8 @@
 """TFRecord files of `tf.train.Example`, for tf.data, MindSpore, T5X, MaxText and whatever else reads them.
 
 Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.tfrecord`, the same for `validation`, `manifest.json`, and the
-document indexes. An Example has `id` (bytes, UTF-8) and `tokens` (int64 list); tensorflow is not needed to write one.
+document indexes. An Example has `id` (bytes, UTF-8) and `tokens` (int64 list), with `sequence` also `seq_lengths` (int64 list),
+tokens of each document in it; tensorflow is not needed to write one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import ClassVar, Final
 
 import numpy as np
@@ -30,32 +32,42 @@ class TfRecord(SampleSink):
     Source: tensorflow, core/lib/io/record_writer.h (framing) and core/example/example.proto (contents).
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     format_name: ClassVar[str] = "tfrecord"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         count = 0
         with task.file(f"{split}.tfrecord") as stream:
             for block in samples:
-                records = [_record(example) for example in _examples(block)]
+                records = [_record(example) for example in _examples(block, self.sequence is not None)]
                 for start in range(0, len(records), _BLOCK):
                     stream.write(b"".join(records[start : start + _BLOCK]))
                 count += len(records)
         return count
 
 
-def _examples(block: Samples) -> Iterator[bytes]:
-    """Each sample as a serialised tf.train.Example; features in the order id, tokens."""
-    ends = np.cumsum(block.lengths)
-    data = np.empty(5 * len(block.tokens), np.uint8)
-    byte_ends = np.empty(len(ends), np.int64)
-    varints(block.tokens, ends, data, byte_ends)
-    packed = data.data
+def _examples(block: Samples, borders: bool) -> Iterator[bytes]:
+    """Each sample as a serialised tf.train.Example; features in the order id, seq_lengths, tokens."""
+    tokens = _packed(block.lengths, block.tokens)
+    parts: Iterator[bytes | memoryview] = repeat(b"")
+    if borders:
+        parts = _packed(block.counts, block.parts.astype(np.uint32))
+    for name, numbers, lengths in zip(block.ids.to_pylist(), tokens, parts, strict=False):
+        features = [_feature(b"id", 1, _field(1, name.encode()))]
+        if borders:
+            features.append(_feature(b"seq_lengths", 3, _field(1, lengths)))
+        features.append(_feature(b"tokens", 3, _field(1, numbers)))
+        yield _field(1, b"".join(features))
+
+
+def _packed(counts: np.ndarray, values: np.ndarray) -> Iterator[memoryview]:
+    """The values of each row as protobuf's packed integers."""
+    data = np.empty(5 * len(values), np.uint8)
+    ends = np.empty(len(counts), np.int64)
+    varints(values, np.cumsum(counts), data, ends)
     start = 0
-    for name, end in zip(block.ids.to_pylist(), byte_ends.tolist(), strict=True):
-        identity = _feature(b"id", 1, _field(1, name.encode()))
-        tokens = _feature(b"tokens", 3, _field(1, packed[start:end]))
-        yield _field(1, identity + tokens)
+    for end in ends.tolist():
+        yield data.data[start:end]
         start = end
 
 

@@ -1,7 +1,8 @@
 """WebDataset shards: tar files of samples, each a `.npy` of token ids and a `.json` with the document's id.
 
 Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.tar`, the same for `validation`, `manifest.json`, and the
-document indexes. Keys are numbers within the file: ids hold characters that a key may not.
+document indexes. Keys are numbers within the file: ids hold characters that a key may not. With `sequence`, the `.json` also has
+`seq_lengths`, tokens of each document in the sample.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from ._samples import Samples, SampleSink
 class WebDataset(SampleSink):
     """Tar shards for the webdataset library."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     format_name: ClassVar[str] = "webdataset"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
@@ -34,10 +35,13 @@ class WebDataset(SampleSink):
             tarfile.open(fileobj=stream, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
         ):
             for block in samples:
-                for name, tokens in block:
+                for name, tokens, parts in block:
                     array = io.BytesIO()
                     np.save(array, tokens, allow_pickle=False)
-                    _add(tar, f"{count:09d}.json", json.dumps({"id": name}, ensure_ascii=False).encode())
+                    about: dict[str, Any] = {"id": name}
+                    if self.sequence is not None:
+                        about["seq_lengths"] = parts.tolist()
+                    _add(tar, f"{count:09d}.json", json.dumps(about, ensure_ascii=False).encode())
                     _add(tar, f"{count:09d}.npy", array.getvalue())
                     count += 1
         return count

@@ -17,7 +17,6 @@ from corpusflow import ConfigError
 from corpusflow.errors import CorruptShardError
 from corpusflow.feed import Loader, Mixture, TokenDataset, TokenFiles
 from corpusflow.feed.order import permuted
-from corpusflow.feed.packing import best_fit, by_document
 
 
 def test_reading_crosses_files(export: str) -> None:
@@ -74,22 +73,6 @@ def test_padded_modes_hold_every_token_once(export: str, mode: str) -> None:
         assert (tokens[1:][item["mask"]] == tokens[:-1][item["mask"]] + 1).all()
     assert seen == Counter(range(len(data.files)))
     assert padding == data.packing.padded
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.lists(st.integers(1, 90), min_size=1, max_size=120), st.integers(2, 40))
-def test_best_fit_pads_no_more_than_documents_alone(sizes: list[int], length: int) -> None:
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    packed, alone = best_fit(starts, length), by_document(starts, length)
-    for packing in (packed, alone):
-        tokens = [t for s, n in zip(packing.starts, packing.lengths, strict=True) for t in range(s, s + n)]
-        assert sorted(tokens) == list(range(sum(sizes)))
-        used = np.add.reduceat(packing.lengths, packing.first[:-1])
-        assert used.max() <= length
-        assert packing.padded == len(packing) * length - sum(sizes)
-    assert packed.padded <= alone.padded
-    # best-fit decreasing needs at most 11/9 of the best possible number of bins, and one more
-    assert len(packed) <= 11 / 9 * -(-sum(sizes) // length) + 4 + sum(n > length / 2 for n in alone.lengths)
 
 
 @settings(max_examples=200, deadline=None)

@@ -113,6 +113,29 @@ def test_mds_sequences(run_sink: Callable[..., Any], tmp_path: Path) -> None:
     for i in range(shard["samples"]):
         assert reader[i]["tokens"].tolist() == expected[64 * i : 64 * i + 64]
         assert reader[i]["id"] == order[int(np.searchsorted(starts, 64 * i, "right")) - 1]["id"]
+        borders = [0, *(int(s) - 64 * i for s in starts if 64 * i < s < 64 * i + 64), 64]
+        assert reader[i]["seq_lengths"].tolist() == np.diff(borders).tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_packed_sequences_by_the_libraries(run_sink: Callable[..., Any], tmp_path: Path) -> None:
+    """What MDS, datasets and webdataset read of the same packed samples; JSON lines say what these are."""
+    options: dict[str, Any] = {"sequence": 64, "packing": "best_fit"}
+    (lines,) = (d for n, d in run_sink(JsonlTokens(**options), shards(documents())).published.items() if "json" in n)
+    expected = [tuple(json.loads(line).values()) for line in lines.splitlines()]
+    mds = pytest.importorskip("streaming.base.format.mds.reader")
+    folder = save(run_sink(Mds(**options), shards(documents())), tmp_path / "mds")
+    (shard,) = json.loads((folder / "train" / "index.json").read_text())["shards"]
+    reader = mds.MDSReader.from_json(str(folder), "train", shard)
+    rows = [reader[i] for i in range(shard["samples"])]
+    assert [(r["id"], r["tokens"].tolist(), r["seq_lengths"].tolist()) for r in rows] == expected
+    datasets = pytest.importorskip("datasets")
+    loaded = datasets.load_from_disk(str(save(run_sink(HuggingFaceDataset(**options), shards(documents())), tmp_path)))
+    assert [(r["id"], r["input_ids"], r["seq_lengths"]) for r in loaded["train"]] == expected
+    webdataset = pytest.importorskip("webdataset")
+    folder = save(run_sink(WebDataset(**options), shards(documents())), tmp_path / "tar")
+    tar = webdataset.WebDataset([str(p) for p in folder.glob("*.tar")], shardshuffle=False).decode()
+    assert [(s["json"]["id"], s["npy"].tolist(), s["json"]["seq_lengths"]) for s in tar] == expected
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -63,7 +63,8 @@ def fields(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
-def example(data: bytes) -> tuple[str, list[int]]:
+def example(data: bytes, *more: str) -> tuple[str, list[int], dict[str, list[int]]]:
+    """(id, tokens, other features) of an Example that has these others."""
     ((one, features),) = fields(data)
     assert one == 1
     found = {}
@@ -72,14 +73,18 @@ def example(data: bytes) -> tuple[str, list[int]]:
         ((kind, values),) = fields(feature)
         ((_, content),) = fields(values)
         found[name.decode()] = kind, content
-    assert list(found) == ["id", "tokens"]
-    assert [kind for kind, _ in found.values()] == [1, 3]
-    tokens, at = [], 0
-    packed = found["tokens"][1]
-    while at < len(packed):
-        value, at = varint(packed, at)
-        tokens.append(value)
-    return found["id"][1].decode(), tokens
+    assert list(found) == ["id", *more, "tokens"]
+    assert [kind for kind, _ in found.values()] == [1, *(3 for _ in more), 3]
+    numbers = {name: packed_integers(data) for name, (_, data) in found.items() if name != "id"}
+    return found["id"][1].decode(), numbers.pop("tokens"), numbers
+
+
+def packed_integers(data: bytes) -> list[int]:
+    values, at = [], 0
+    while at < len(data):
+        value, at = varint(data, at)
+        values.append(value)
+    return values
 
 
 @pytest.mark.parametrize("width", ["uint16", "uint32"])
@@ -89,7 +94,7 @@ def test_framing_and_contents(run_sink: Callable[..., Any], width: str) -> None:
     files = {n: d for n, d in run.published.items() if n.endswith(".tfrecord")}
     assert {n.partition("-")[0] for n in files} == {"train", "validation"}
     assert len(files) > 2
-    assert dict(example(r) for d in files.values() for r in records(d)) == given
+    assert {name: tokens for d in files.values() for name, tokens, _ in map(example, records(d))} == given
     manifest = json.loads(run.texts["manifest.json"])
     assert manifest["format"] == "tfrecord"
     assert sum(f["tokens"] for f in manifest["files"]) == sum(map(len, given.values()))
@@ -98,8 +103,12 @@ def test_framing_and_contents(run_sink: Callable[..., Any], width: str) -> None:
 def test_cut_samples(run_sink: Callable[..., Any]) -> None:
     given = documents("uint16")
     run = run_sink(TfRecord(sequence=128, shuffle=False), shards(given, "uint16"))
-    made = [example(r)[1] for n, d in sorted(run.published.items()) if n.endswith(".tfrecord") for r in records(d)]
-    assert {len(t) for t in made} == {128}
+    files = [d for n, d in sorted(run.published.items()) if n.endswith(".tfrecord")]
+    made, borders = [], []
+    for _, tokens, more in (example(r, "seq_lengths") for d in files for r in records(d)):
+        made.append(tokens)
+        borders.append(more["seq_lengths"])
+    assert {len(t) for t in made} == {128} == {sum(b) for b in borders}
     first = [t for key in list(given)[:20] for t in given[key]]
     assert [t for sample in made for t in sample][: len(first) // 128 * 128] == first[: len(first) // 128 * 128]
     assert len(made) * 128 + run.counters["dropped_tokens"] == sum(map(len, given.values()))
