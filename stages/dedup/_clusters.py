@@ -32,11 +32,13 @@ from stages.kernels.sortruns import starts_of
 #: again in shingles).
 _TASK_BYTES: Final = 2 << 30
 _HELD_BYTES: Final = 512 << 20
-_SLICE_BYTES: Final = 128 << 20
+_SLICE_BYTES: Final = 64 << 20
 #: Up to this much, the text of members is read where it lies, by each task the part it needs, and held compressed; beyond,
 #: reading everything once per task would cost more than carrying it along (some 1,700 bytes of disk per member).
 _READ_BYTES: Final = 4 << 30
-_READ_TASK_BYTES: Final = 1152 << 20
+_READ_TASK_BYTES: Final = 1 << 30
+#: From here on two tasks share the comparing, although both read everything.
+_SHARED_BYTES: Final = 128 << 20
 #: What a member without its text is reckoned to take, besides the signature.
 _MEMBER_BYTES: Final = 300
 #: Up to this many documents similarity is exact unless the config says otherwise.
@@ -111,7 +113,8 @@ def tasks(inputs: PhaseInputs, *, election: Election, verification: Verification
     size = _Size.of(inputs, election, verification.exact(inputs))
     carried = verification.carried(inputs) or not size.text
     wanted = (size.columns + size.text) / (_TASK_BYTES if carried else _READ_TASK_BYTES)
-    return min(_buckets(inputs, election, verification), max(1, ceil(wanted)))
+    least = 2 if size.columns + size.text > _SHARED_BYTES else 1
+    return min(_buckets(inputs, election, verification), max(least, ceil(wanted)))
 
 
 def hold_elections(task: PhaseTask, *, election: Election, verification: Verification) -> None:

@@ -35,8 +35,6 @@ EVIDENCE: Final = pa.schema(
 )
 #: Completes members with what was not carried along.
 Load = Callable[["Members"], "Members"]
-#: Column of texts compressed one by one.
-_PACKED: Final = "packed"
 #: Words of a record before the rank: hash of the component, component.
 RANK: Final = 2
 
@@ -49,10 +47,15 @@ class Members:
         records: uint64 (n, words): hash of the component, component, rank words, of which the last three are the id's hash
             and the document's number.
         columns: n rows.
+        packed: texts as zstd frames, shared by all that were taken from the same members, so that neither an order nor a
+            slice copies them; None where `columns` has the text, or nobody needs it.
+        at: int64 (n,), where each one's text is in `packed`.
     """
 
     records: np.ndarray
     columns: pa.Table
+    packed: tuple[pa.Array, ...] | None = None
+    at: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.records)
@@ -62,26 +65,41 @@ class Members:
         """All of them."""
         if not parts:
             return Members(np.zeros((0, RANK + 3), np.uint64), pa.table({}))
-        return Members(np.concatenate([p.records for p in parts]), pa.concat_tables([p.columns for p in parts]))
+        packed: list[pa.Array] = []
+        at: list[np.ndarray] = []
+        first = 0
+        for part in parts:
+            if part.packed is not None and part.at is not None:
+                at.append(part.at + first)
+                packed += part.packed
+                first += sum(map(len, part.packed))
+        return Members(
+            np.concatenate([p.records for p in parts]),
+            pa.concat_tables([p.columns for p in parts]),
+            tuple(packed) if at else None,
+            np.concatenate(at) if at else None,
+        )
 
     def take(self, at: np.ndarray) -> Members:
         """Some of them."""
-        return Members(self.records[at], self.columns.take(pa.array(at)))
+        places = None if self.at is None else self.at[at]
+        return Members(self.records[at], self.columns.take(pa.array(at)), self.packed, places)
 
     def slice(self, start: int, end: int) -> Members:
         """Members [start, end)."""
-        return Members(self.records[start:end], self.columns.slice(start, end - start))
+        places = None if self.at is None else self.at[start:end]
+        return Members(self.records[start:end], self.columns.slice(start, end - start), self.packed, places)
 
     def texts(self) -> tuple[np.ndarray, np.ndarray]:
         """(offsets, data) of their texts, as from `buffers.text_buffers`."""
-        if _PACKED in self.columns.column_names:
-            return _unpacked(self.columns.column(_PACKED).combine_chunks())
+        if self.packed is not None and self.at is not None:
+            return _unpacked(self.packed, self.at)
         offsets, data, _ = text_buffers(self.columns.column("text").combine_chunks())
         return offsets, data
 
     def first_text(self) -> str | None:
         """The first one's text, where texts are at hand."""
-        if not {_PACKED, "text"} & set(self.columns.column_names):
+        if self.packed is None and "text" not in self.columns.column_names:
             return None
         offsets, data = self.slice(0, 1).texts()
         return data[offsets[0] : offsets[1]].tobytes().decode(errors="replace")
@@ -114,8 +132,7 @@ def with_text(inputs: PhaseInputs, members: Members) -> Members:
             texts.append(_packed(batch.column("text")))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    text = pa.chunked_array(texts, pa.large_binary()).take(pa.array(place))
-    return Members(members.records, members.columns.append_column(_PACKED, text))
+    return Members(members.records, members.columns, tuple(texts), place)
 
 
 def _packed(text: pa.Array) -> pa.Array:
@@ -125,10 +142,13 @@ def _packed(text: pa.Array) -> pa.Array:
     return pa.array([compress(view[a:b]) for a, b in pairwise(offsets.tolist())], pa.large_binary())
 
 
-def _unpacked(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """(offsets, data) of the texts, as from `buffers.text_buffers`."""
+def _unpacked(packed: Sequence[pa.Array], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(offsets, data) of some of the texts, as from `buffers.text_buffers`."""
+    firsts = np.concatenate([[0], np.cumsum([len(p) for p in packed])])
+    which = np.searchsorted(firsts, at, side="right") - 1
+    within = (at - firsts[which]).tolist()
     decompress = zstandard.ZstdDecompressor().decompress
-    texts = [decompress(frame.as_buffer()) for frame in column]
+    texts = [decompress(packed[p][i].as_buffer()) for p, i in zip(which.tolist(), within, strict=True)]
     offsets = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(t) for t in texts], out=offsets[1:])
     offsets.flags.writeable = False

@@ -240,14 +240,28 @@ def _sets(
     starts[offsets.shape[0] - 1] = at
 
 
+@kernel
+def _compact(hashes: Any, starts: Any) -> Any:
+    """Move the distinct ones of each document's ascending hashes together, in place; `starts` follow."""
+    at = 0
+    end = starts[0]
+    for d in range(starts.shape[0] - 1):
+        begin = end
+        end = starts[d + 1]
+        starts[d] = at
+        for i in range(begin, end):
+            if i == begin or hashes[i] != hashes[at - 1]:
+                hashes[at] = hashes[i]
+                at += 1
+    starts[starts.shape[0] - 1] = at
+
+
 def _distinct(hashes: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ascending distinct hashes of each document."""
+    """The ascending distinct hashes of each document, made in place."""
     for a, b in pairwise(starts.tolist()):
         hashes[a:b].sort()
-    new = np.ones(len(hashes), np.bool_)
-    new[1:] = hashes[1:] != hashes[:-1]
-    new[starts[:-1][starts[:-1] < starts[1:]]] = True
-    return hashes[new], np.concatenate([[0], np.cumsum(new)])[starts]
+    _compact(hashes, starts)
+    return hashes[: starts[-1]], starts
 
 
 def shingle_sets(data: np.ndarray, offsets: np.ndarray, n: int, mode: int, room: int) -> tuple[np.ndarray, np.ndarray]:
