@@ -56,7 +56,7 @@ def _serve(items: BinaryIO, answers: BinaryIO, work: Work) -> None:
     while len(head := items.read(ITEM.size)) == ITEM.size:
         header_bytes, body_bytes = ITEM.unpack(head)
         try:
-            header = json.loads(items.read(header_bytes))
+            header = json.loads(items.read(header_bytes).decode())
             body = items.read(body_bytes)
             answer, parts = work(header, body)
             status = OK
