@@ -19,6 +19,7 @@ from stages.kernels.affix_words import HAS_LETTER, HAS_TEXT, Chunk, make_chunk, 
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.characters import COUNTED as CHARACTERS
 from stages.kernels.characters import CharacterScratch, count_characters, make_character_scratch
+from stages.kernels.given_words import take_words
 from stages.kernels.jit import inner, kernel
 from stages.kernels.lines import find_newline, hash_bytes, insert, strip
 from stages.kernels.ngrams import Scratch, keep_repeated, make_scratch, number_ngrams, sum_characters
@@ -198,7 +199,9 @@ def _seen_ngrams(n: Any, words: Any, scratch: Any, out: Any) -> None:
 
 
 @kernel
-def _measure(offsets: Any, data: Any, apply: Any, unicode: Any, tables: Any, scratch: Any, out: Any) -> None:
+def _measure(
+    offsets: Any, data: Any, apply: Any, pieces: Any, firsts: Any, unicode: Any, tables: Any, scratch: Any, out: Any
+) -> None:
     counts = scratch.counts
     for d in range(apply.shape[0]):
         if not apply[d]:
@@ -214,7 +217,10 @@ def _measure(offsets: Any, data: Any, apply: Any, unicode: Any, tables: Any, scr
         _pieces(text[first:last], 2, scratch.seen, counts[_PARAGRAPHS:])
         _pieces(text, 1, scratch.seen, counts[_LINES:])
         _text_lines(text, newlines, unicode, tables, scratch.seen, counts[_TEXT_LINES:])
-        n = split_affixes(text, tables, scratch.chunk, scratch.words)
+        if firsts.shape[0]:
+            n = take_words(text, pieces[firsts[d] : firsts[d + 1]], tables, scratch.words)
+        else:
+            n = split_affixes(text, tables, scratch.chunk, scratch.words)
         _count_words(n, scratch.words, tables.stops, counts[_WORDS:])
         _top_ngrams(n, scratch.words, scratch.ngrams, counts[_TOP:])
         _seen_ngrams(n, scratch.words, scratch, counts[_DUP:])
@@ -222,8 +228,30 @@ def _measure(offsets: Any, data: Any, apply: Any, unicode: Any, tables: Any, scr
             out[k, d] = counts[k]
 
 
-def measure(text: TextBuffers, apply: np.ndarray) -> np.ndarray:
-    """int32 (len(COUNTED), n) counts of the documents where `apply` (bool (n,)) holds, 0 elsewhere."""
+class Pieces(NamedTuple):
+    """What a dictionary has cut documents into.
+
+    Attributes:
+        chars: int32, code points of each piece; the pieces of a document are all of it.
+        firsts: int64 (n + 1,), each document's first piece.
+        stops: uint64, hashes (`string_hash`) of at most 64 stop words.
+    """
+
+    chars: np.ndarray
+    firsts: np.ndarray
+    stops: np.ndarray
+
+
+_NO_PIECES: Final = Pieces(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint64))
+for _view in _NO_PIECES:
+    _view.flags.writeable = False
+
+
+def measure(text: TextBuffers, apply: np.ndarray, pieces: Pieces = _NO_PIECES) -> np.ndarray:
+    """int32 (len(COUNTED), n) counts of the documents where `apply` (bool (n,)) holds, 0 elsewhere.
+
+    Words are what spaCy cuts English into, or `pieces` where there are any.
+    """
     out = np.zeros((len(COUNTED), len(text.valid)), np.int32)
     room = int(np.diff(text.offsets).max(initial=0)) + 1
     ngrams = make_scratch(room)
@@ -237,5 +265,10 @@ def measure(text: TextBuffers, apply: np.ndarray) -> np.ndarray:
         np.empty(room + 1, np.uint64),
         np.empty(room + 1, np.uint64),
     )
-    _measure(text.offsets, text.data, apply & text.valid, unicode_tables(), affix_tables(), scratch, out)
+    tables = affix_tables()
+    if len(pieces.firsts):
+        tables = tables._replace(stops=pieces.stops)
+    _measure(
+        text.offsets, text.data, apply & text.valid, pieces.chars, pieces.firsts, unicode_tables(), tables, scratch, out
+    )
     return out

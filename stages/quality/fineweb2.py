@@ -6,35 +6,56 @@ words separated by white space, stop words of our own lists, where FineWeb2 has 
 punctuation marks are words.
 
 For Chinese and Japanese FineWeb2 counts dictionary words; quality.signals counts characters there, to which its numbers for
-words and n-grams do not apply. Of its rules only those about lines do; quality.chinese has rules for the rest. A language
-without a line in the table, English among them, is not applicable: quality.fineweb is for English.
+words and n-grams do not apply. Of its rules only those about lines do; quality.chinese has rules for the rest. With
+``dictionary: true`` the rules on words hold for Chinese too, as `fineweb2_dict_*`, by FineWeb2's definitions on jieba's words
+(quality.signals_dictionary; needs the extra `dictionary`). Japanese and Thai have no dictionary here: not applicable. A
+language without a line in the table, English among them, is not applicable: quality.fineweb is for English.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from corpusflow import Filter, Rule, param
 from stages.kernels.words import LANGUAGE_UNITS, WHITESPACE
+from stages.quality._dictionary import DICTIONARY
 from stages.quality._fineweb2 import LIMITS, Limits
-from stages.quality._thresholds import Threshold, at_least, at_most
+from stages.quality._thresholds import Threshold, at_least, at_most, per_language
 
 _ALL: Final = tuple(LIMITS)
 _WORDS: Final = tuple(code for code in LIMITS if LANGUAGE_UNITS.get(code) == WHITESPACE)
 _TABLE: Final = "; null: FineWeb2's number for the language."
 
 
-def _table(languages: tuple[str, ...], number: Callable[[Limits], float]) -> dict[str, float | None]:
+_CUT: Final = tuple(code for code in LIMITS if code in DICTIONARY)
+#: (signal, signal it is divided by) -> the same on dictionary words.
+_DICTIONARY_SIGNALS: Final[Mapping[tuple[str, str | None], tuple[str, str | None]]] = {
+    **{(f"top_{n}gram_chars", "word_chars"): (f"dict_top_{n}gram_chars", "dict_chars") for n in (2, 3, 4)},
+    **{(f"dup_{n}gram_chars", "word_chars"): (f"dict_dup_{n}gram_chars", "dict_chars") for n in range(5, 11)},
+    ("newlines", "words"): ("dict_newlines", "dict_words"),
+    ("words", None): ("dict_text_words", None),
+    ("word_chars", "words"): ("dict_text_word_chars", "dict_text_words"),
+    ("hashes", "words"): ("dict_hashes", "dict_words"),
+    ("ellipses", "words"): ("dict_ellipses", "dict_words"),
+    ("alpha_words", "words"): ("dict_alpha_words", "dict_words"),
+    ("stop_words", None): ("dict_stop_words", None),
+}
+_Number = Callable[[Limits], float]
+_Make = Callable[[str, str, str | None, Threshold, tuple[str, ...]], list[Rule]]
+
+
+def _table(languages: tuple[str, ...], number: _Number) -> dict[str, float | None]:
     return {code: number(LIMITS[code]) for code in languages}
 
 
-def _top(i: int) -> Callable[[Limits], float]:
+def _top(i: int) -> _Number:
     return lambda limits: limits.top[i]
 
 
-def _dup(i: int) -> Callable[[Limits], float]:
+def _dup(i: int) -> _Number:
     return lambda limits: limits.dup[i]
 
 
@@ -56,19 +77,29 @@ class FineWeb2(Filter):
     min_alpha_words: Threshold = param(None, doc="Smallest share of words with a letter" + _TABLE)
     min_stop_words: Threshold = param(2, doc="Fewest distinct stop words of the document's language.")
 
+    dictionary: bool = param(
+        False, doc="Hold the rules on words against Chinese, too, in dictionary words; needs the extra `dictionary`."
+    )
+
     def rules(self) -> tuple[Rule, ...]:
-        def low(
-            reason: str, column: str, per: str | None, value: Threshold, number: Callable[[Limits], float] | None = None
+        def word_rules(
+            make: _Make, reason: str, column: str, per: str | None, value: Threshold, number: _Number | None = None
         ) -> list[Rule]:
-            limit = _table(_WORDS, number) if value is None and number is not None else value
-            return at_least("fineweb2_" + reason, column, per, limit, _WORDS)
+            table = _table(_WORDS, number) if value is None and number is not None else value
+            if not self.dictionary:
+                return make("fineweb2_" + reason, column, per, table, _WORDS)
+            if value is None and number is not None:
+                cut = dict(_table(_CUT, number))
+            else:
+                cut = {code: v for code, v in per_language(value, _CUT).items() if code in DICTIONARY}
+            spaced = {c: v for c, v in per_language(table, _WORDS).items() if c not in DICTIONARY}
+            dict_column, dict_per = _DICTIONARY_SIGNALS[column, per]
+            return [
+                *make("fineweb2_" + reason, column, per, spaced or None, ()),
+                *make("fineweb2_dict_" + reason, dict_column, dict_per, cut or None, ()),
+            ]
 
-        def high(
-            reason: str, column: str, per: str | None, value: Threshold, number: Callable[[Limits], float] | None = None
-        ) -> list[Rule]:
-            limit = _table(_WORDS, number) if value is None and number is not None else value
-            return at_most("fineweb2_" + reason, column, per, limit, _WORDS)
-
+        low, high = partial(word_rules, at_least), partial(word_rules, at_most)
         dup_lines = self.max_dup_lines if self.max_dup_lines is not None else _table(_ALL, lambda x: x.dup_lines)
         terminal = self.min_terminal_lines
         terminal = terminal if terminal is not None else _table(_ALL, lambda x: x.terminal_lines)

@@ -30,6 +30,7 @@ from stages.quality.gopher_repetition import GopherRepetition
 from stages.quality.signals import Signals
 from stages.quality.signals_datatrove import DatatroveSignals
 from stages.quality.signals_dclm import DclmSignals
+from stages.quality.signals_dictionary import DictionarySignals
 from stages.quality.signals_dolma import DolmaSignals
 
 pytestmark = pytest.mark.bench
@@ -145,3 +146,12 @@ def test_chinese_on_chinese() -> None:
 def test_dialects(texts: pa.Array, score: Score) -> None:
     batch = batch_of(texts, "en")
     report(type(score).__name__, texts, best(lambda: score.score(batch), times=2))
+
+
+def test_dictionary_words() -> None:
+    """Chinese cut by a dictionary, measured apart: the segmenter takes nearly all of the time."""
+    pytest.importorskip("rjieba")
+    found = [f.read_text(encoding="utf-8") for d in ("zh-Hans", "zh-Hant") for f in sorted((SAMPLE / d).glob("*.md"))]
+    texts = pa.array(found * 20, pa.large_string())
+    batch = batch_of(texts, "zh")
+    report("quality.signals_dictionary on Chinese", texts, best(lambda: DictionarySignals().score(batch), times=2))

@@ -133,6 +133,12 @@ def warc(folder: Path) -> list[str]:
     return [str(folder / "a.warc")]
 
 
+def needs(package: str) -> dict[str, Any]:
+    """No parameters; skips the test where an optional package is not installed."""
+    pytest.importorskip(package)
+    return {}
+
+
 def arpa(folder: Path) -> str:
     """A language model of four words."""
     pytest.importorskip("kenlm")
@@ -155,6 +161,7 @@ REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "ingest.parquet": lambda folder: {"paths": parquet(folder)},
     "ingest.text": lambda folder: {"paths": text(folder)},
     "ingest.warc": lambda folder: {"paths": warc(folder)},
+    "quality.signals_dictionary": lambda folder: needs("rjieba"),
     "quality.threshold": lambda folder: {
         "column": "quality.digits",
         "per": "quality.chars",
