@@ -14,7 +14,19 @@ from stages.kernels.bpe import SCAN, merge_long, merge_short
 from stages.kernels.jit import inner, kernel
 from stages.kernels.pretokens import Pattern, decode, pretoken_end
 from stages.kernels.spm_bpe import DOCUMENT, DONE, GROW_OUT, GROW_SYMBOLS, NEEDED, WRITTEN, Scratch
-from stages.kernels.token_memo import HITS, LONGEST, MISSES, Memo, key_words, look_up, recall, remember
+from stages.kernels.token_memo import (
+    AHEAD,
+    HITS,
+    LONGEST,
+    MISSES,
+    Memo,
+    key_words,
+    look_up,
+    place_of,
+    recall,
+    remember,
+    seek,
+)
 from stages.kernels.token_tables import Int, JoinedPairs, joined
 
 
@@ -51,7 +63,9 @@ def fill_whole(whole: Memo, data: np.ndarray, offsets: np.ndarray, ids: np.ndarr
     """Put tokens (bytes data[offsets[i]:offsets[i + 1]], id ids[i]) into `whole`, which is large enough."""
     for i in range(ids.shape[0]):
         low, high = key_words(data, offsets[i], offsets[i + 1])
-        slot = look_up(whole, low, high, data, offsets[i], offsets[i + 1])
+        slot = look_up(
+            whole, place_of(whole, low, high, offsets[i + 1] - offsets[i]), low, high, data, offsets[i], offsets[i + 1]
+        )
         if slot < 0:
             remember(whole, -1 - slot, low, high, data, offsets[i], offsets[i + 1], ids[i : i + 1], 1, 0)
 
@@ -63,7 +77,7 @@ def encode_piece(
     """Write the ids of one piece to out[at:], which has room for one more; where they end."""
     if model.by_whole and end - start <= LONGEST:
         low, high = key_words(data, start, end)
-        slot = look_up(model.whole, low, high, data, start, end)
+        slot = look_up(model.whole, place_of(model.whole, low, high, end - start), low, high, data, start, end)
         if slot >= 0:
             return recall(model.whole, slot, out, at)
     n = end - start
@@ -145,22 +159,39 @@ def encode(
 
 
 @inner
+def _chunk_ends(model: ByteBpe, data: np.ndarray, start: Int, end: Int, ends: np.ndarray) -> Int:
+    """Write where the chunks of a document end, counted from its start, to `ends` (int32); how many there are."""
+    count = np.int64(0)
+    p = start
+    while p < end:
+        piece = pretoken_end(model.pattern, data, p, end)
+        while p < piece:
+            q = piece
+            if not model.by_whole and (q - p > _SHORT or data[q - 1] >= 0x80):
+                q = _chunk_end(model, data, p, q)
+            ends[count] = q - start
+            count += 1
+            p = q
+    return count
+
+
+@inner
 def _document(
     model: ByteBpe, memo: Memo, scratch: Scratch, data: np.ndarray, start: Int, end: Int, out: np.ndarray, at: Int
 ) -> Int:
     hits = 0
     misses = 0
     p = start
-    piece = start
-    while p < end:
-        if p == piece:
-            piece = pretoken_end(model.pattern, data, p, end)
-        q = piece
-        if not model.by_whole and (q - p > _SHORT or data[q - 1] >= 0x80):
-            q = _chunk_end(model, data, p, q)
+    ends = scratch.ends
+    chunks = _chunk_ends(model, data, start, end, ends)
+    for c in range(chunks):
+        if c % AHEAD == 0:
+            seek(memo, data, p, start, ends, c, min(c + AHEAD, chunks))
+        q = start + ends[c]
         if q - p <= LONGEST:
-            low, high = key_words(data, p, q)
-            slot = look_up(memo, low, high, data, p, q)
+            key = 3 * (c % AHEAD)
+            low, high = memo.ahead[key], memo.ahead[key + 1]
+            slot = look_up(memo, np.int64(memo.ahead[key + 2]), low, high, data, p, q)
             if slot >= 0:
                 hits += 1
                 at = recall(memo, slot, out, at)

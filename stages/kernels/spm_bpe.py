@@ -15,7 +15,7 @@ import numpy as np
 from stages.kernels.bpe import SCAN, merge_long, merge_short
 from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.spm_normalize import SPACE, Rules, normalize
-from stages.kernels.token_memo import HITS, LONGEST, MISSES, Memo, key_words, look_up, recall, remember
+from stages.kernels.token_memo import AHEAD, HITS, LONGEST, MISSES, Memo, look_up, recall, remember, seek
 from stages.kernels.token_tables import Int, JoinedPairs, Trie, joined, longest_number
 
 DONE: Final = 0
@@ -61,7 +61,7 @@ class Scratch(NamedTuple):
 
     Attributes:
         text: uint8, the normalised document.
-        symbols, starts, links: int32.
+        symbols, starts, links, ends: int32.
         values, heap: int64.
         ids: int32, ids of one chunk.
     """
@@ -72,6 +72,7 @@ class Scratch(NamedTuple):
     values: np.ndarray
     links: np.ndarray
     heap: np.ndarray
+    ends: np.ndarray
     ids: np.ndarray
 
 
@@ -90,27 +91,49 @@ def code_point(text: np.ndarray, p: Int) -> tuple[Int, Int]:
     return (b & 7) << 18 | c << 12 | d << 6 | np.int64(text[p + 3]) & 0x3F, 4
 
 
-@inlined
-def chunk_end(pairs: JoinedPairs, symbols: Trie, has_symbols: bool, text: np.ndarray, p: Int, end: Int) -> Int:
-    """Where the chunk that starts at p ends: before a character that no piece joins to the one in front, or a symbol."""
-    a, size = code_point(text, p)
-    p += size
-    while p < end:
+@inner
+def chunk_ends(pairs: JoinedPairs, symbols: Trie, has_symbols: bool, text: np.ndarray, n: Int, ends: np.ndarray) -> Int:
+    """Where the chunks of text[:n] end: before a character that no piece joins to the one in front, or around a symbol.
+
+    Each place is written and the next one is written over it if it was none, since a branch for each chunk is mispredicted:
+    their lengths are those of words.
+
+    Args:
+        ends: int32, at least n + 1.
+
+    Returns:
+        How many there are.
+    """
+    count = np.int64(0)
+    a = np.int64(-1)  # nothing in front
+    p = np.int64(0)
+    while p < n:
+        if has_symbols and symbols.starts[text[p]]:
+            found = longest_number(symbols, text, p, n)
+            if found:
+                if a >= 0:
+                    ends[count] = p
+                    count += 1
+                p += found >> 32
+                ends[count] = p
+                count += 1
+                a = np.int64(-1)
+                continue
         b = np.int64(text[p])
-        if a < 128 and b < 128 and not has_symbols:
-            if not pairs.ascii[a << 7 | b]:
-                break
-            a = b
-            p += 1
-            continue
-        if has_symbols and symbols.starts[text[p]] and longest_number(symbols, text, p, end):
-            break
-        b, size = code_point(text, p)
-        if not joined(pairs, a, b):
-            break
+        size = np.int64(1)
+        if b >= 128:
+            b, size = code_point(text, p)
+        ends[count] = p
+        if (a | b) < 128:
+            count += np.int64(a >= 0) & np.int64(not pairs.ascii[(a << 7 | b) & 0x3FFF])
+        else:
+            count += np.int64(a >= 0 and not joined(pairs, a, b))
         a = b
         p += size
-    return p
+    if a >= 0:
+        ends[count] = n
+        count += 1
+    return count
 
 
 @inner
@@ -208,19 +231,24 @@ def _document(model: BpeModel, memo: Memo, scratch: Scratch, n: Int, out: np.nda
     misses = 0
     p = np.int64(0)
     first = at
-    while p < n:
+    ends = scratch.ends
+    chunks = chunk_ends(model.joined, model.symbols, model.has_symbols, text, n, ends)
+    for c in range(chunks):
+        if c % AHEAD == 0:
+            seek(memo, text, p, np.int64(0), ends, c, min(c + AHEAD, chunks))
+        key = 3 * (c % AHEAD)
+        q = np.int64(ends[c])
         if model.has_symbols and model.symbols.starts[text[p]]:
             found = longest_number(model.symbols, text, p, n)
             if found:
                 out[at] = np.int32(found & 0xFFFF_FFFF)
                 at += 1
-                p += found >> 32
+                p = q
                 continue
-        q = chunk_end(model.joined, model.symbols, model.has_symbols, text, p, n)
         start = at
         if q - p <= LONGEST:
-            low, high = key_words(text, p, q)
-            slot = look_up(memo, low, high, text, p, q)
+            low, high = memo.ahead[key], memo.ahead[key + 1]
+            slot = look_up(memo, np.int64(memo.ahead[key + 2]), low, high, text, p, q)
             if slot >= 0:
                 hits += 1
                 at = recall(memo, slot, out, at)

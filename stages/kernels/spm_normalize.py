@@ -33,6 +33,7 @@ class Rules(NamedTuple):
         units: uint32, the double array; empty where there are no rules.
         strings: uint8, NUL-ended replacements.
         plain: bool (256,), bytes below 128 that become themselves when another byte below 128 (or nothing) follows.
+        quiet: bool (256,), first bytes of characters of three bytes that become themselves, whatever follows.
         symbols: user-defined symbols, which no rule touches.
         flags: DUMMY_PREFIX | REMOVE_EXTRA | SUFFIX.
     """
@@ -40,6 +41,7 @@ class Rules(NamedTuple):
     units: np.ndarray
     strings: np.ndarray
     plain: np.ndarray
+    quiet: np.ndarray
     symbols: Trie
     flags: int
 
@@ -66,19 +68,25 @@ def read_rules(charsmap: bytes, symbols: list[bytes], flags: int) -> Rules:
     for byte in range(128):
         kept = byte != SPACE or not flags & REMOVE_EXTRA
         plain[byte] = kept and not trie.starts[byte] and not _touched(units, byte)
-    for array in (units, strings, plain):
+    quiet = np.zeros(256, np.bool_)
+    for byte in range(0xE0, 0xF0):
+        quiet[byte] = byte != META[0] and not trie.starts[byte] and not _starts(units, byte)
+    for array in (units, strings, plain, quiet):
         array.flags.writeable = False
-    return Rules(units, strings, plain, trie, flags)
+    return Rules(units, strings, plain, quiet, trie, flags)
+
+
+def _starts(units: np.ndarray, byte: int) -> bool:
+    """Whether any rule starts with a byte."""
+    return bool(len(units)) and int(units[_offset(int(units[0])) ^ byte]) & int(_LABEL) == byte
 
 
 def _touched(units: np.ndarray, byte: int) -> bool:
     """Whether a rule starts with an ASCII byte and is over, or goes on with another ASCII byte."""
-    if not len(units):
+    if not _starts(units, byte):
         return False
     node = _offset(int(units[0])) ^ byte
     unit = int(units[node])
-    if unit & int(_LABEL) != byte:
-        return False
     below = (_offset(unit) ^ node) ^ np.arange(128)
     return bool(unit >> 8 & 1 or (units[below] & _LABEL == np.arange(128)).any())
 
@@ -164,6 +172,18 @@ def normalize(rules: Rules, data: np.ndarray, start: Int, end: Int, out: np.ndar
         out[at] = SPACE
         at += 1
     while p < end:
+        # sixteen at a time without a branch: where one is not plain, or may be composed with what follows, they do not count
+        while p + 16 < end and data[p] < 128 and data[p + 16] < 128 and at + 16 < room:
+            every = True
+            for k in range(16):
+                b = data[p + k]
+                out[at + k] = b
+                every = every & rules.plain[b]
+            if not every:
+                break
+            p += 16
+            at += 16
+            previous_space = False
         q = p
         while q < end and rules.plain[data[q]]:
             q += 1
@@ -178,6 +198,18 @@ def normalize(rules: Rules, data: np.ndarray, start: Int, end: Int, out: np.ndar
             p = q
             previous_space = False
             continue
+        # and three, which is what most of the world's letters take
+        while p + 2 < end and rules.quiet[data[p]] and at + 3 < room:
+            if character_length(data, p, end) != 3:
+                break
+            out[at] = data[p]
+            out[at + 1] = data[p + 1]
+            out[at + 2] = data[p + 2]
+            p += 3
+            at += 3
+            previous_space = False
+        if p == end:
+            break
         b = data[p]
         if rules.symbols.starts[b]:
             size = longest_number(rules.symbols, data, p, end) >> 32

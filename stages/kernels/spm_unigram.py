@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stages.kernels.double_array import number_of, step
 from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.spm_bpe import (
     DOCUMENT,
@@ -27,12 +28,24 @@ from stages.kernels.spm_bpe import (
     GROW_TEXT,
     NEEDED,
     WRITTEN,
-    chunk_end,
+    chunk_ends,
     one_unknown,
 )
 from stages.kernels.spm_normalize import SPACE, Rules, normalize
-from stages.kernels.token_memo import AGAIN, HITS, LONGEST, MISSES, Memo, key_words, look_up, note_of, recall, remember
-from stages.kernels.token_tables import Int, JoinedPairs, Trie, child
+from stages.kernels.token_memo import (
+    AGAIN,
+    AHEAD,
+    HITS,
+    LONGEST,
+    MISSES,
+    Memo,
+    look_up,
+    note_of,
+    recall,
+    remember,
+    seek,
+)
+from stages.kernels.token_tables import Int, JoinedPairs
 
 #: The library moves all scores up when the best one gets below this (kScoreResetThreshold).
 _RESET: Final = np.float32(100_000.0)
@@ -49,7 +62,7 @@ class UnigramModel(NamedTuple):
     Attributes:
         rules: the normaliser.
         joined: pairs of characters that some piece holds.
-        pieces: all pieces but unused ones, numbered by id.
+        pieces: uint64, double array of all pieces but unused ones, numbered by id.
         scores: float32 (ids,), what the path score changes by with each id that is written: user-defined pieces have the
             library's bonus; <unk>, and the first byte of an unknown character, its penalty; the bytes that follow, 0.
         unknown_score: float32, of a character that is no piece.
@@ -61,7 +74,7 @@ class UnigramModel(NamedTuple):
 
     rules: Rules
     joined: JoinedPairs
-    pieces: Trie
+    pieces: np.ndarray
     scores: np.ndarray
     unknown_score: float
     largest: float
@@ -78,6 +91,7 @@ class Paths(NamedTuple):
         first, second: float64, scores of the best and the second-best path to each position.
         single: float32, score of the best path as the library adds it.
         starts, nodes: int32, where the last piece of the best path starts, and its id, or -1 for an unknown character.
+        ends: int32, where chunks end.
         ids: int32, ids of one chunk.
     """
 
@@ -87,6 +101,7 @@ class Paths(NamedTuple):
     single: np.ndarray
     starts: np.ndarray
     nodes: np.ndarray
+    ends: np.ndarray
     ids: np.ndarray
 
 
@@ -126,14 +141,14 @@ def best_path(model: UnigramModel, paths: Paths, start: Int, end: Int, each: Any
         first = paths.first[p] + each
         second = paths.second[p] + each
         single = False
-        node = np.int64(0)
+        unit = model.pieces[0]
         q = p
         while q < end:
-            node = child(model.pieces, node, text[q])
-            if node < 0:
+            unit = step(model.pieces, unit, text[q])
+            if unit == 0:
                 break
             q += 1
-            leaf = model.pieces.leaves[node]
+            leaf = number_of(unit)
             if leaf >= 0:
                 score = np.float64(model.scores[leaf])
                 _offer(paths, q, first + score, second + score, p, leaf)
@@ -192,14 +207,14 @@ def library_path(model: UnigramModel, paths: Paths, start: Int, end: Int, score:
             here = np.float32(0.0)
         size = _size(text, p)
         single = False
-        node = np.int64(0)
+        unit = model.pieces[0]
         q = p
         while q < end:
-            node = child(model.pieces, node, text[q])
-            if node < 0:
+            unit = step(model.pieces, unit, text[q])
+            if unit == 0:
                 break
             q += 1
-            leaf = model.pieces.leaves[node]
+            leaf = number_of(unit)
             if leaf >= 0:
                 farthest = max(farthest, q)
                 candidate = model.scores[leaf] + here
@@ -297,6 +312,14 @@ def encode(
 
 
 @inner
+def _score(model: UnigramModel, out: np.ndarray, start: Int, end: Int, score: Any) -> Any:
+    """The score (float32) with those of out[start:end] added one by one."""
+    for k in range(start, end):
+        score = score + model.scores[out[k]]
+    return score
+
+
+@inner
 def _document(model: UnigramModel, memo: Memo, paths: Paths, n: Int, out: np.ndarray, at: Int) -> Int:
     text = paths.text
     hits = 0
@@ -305,15 +328,23 @@ def _document(model: UnigramModel, memo: Memo, paths: Paths, n: Int, out: np.nda
     p = np.int64(0)
     first = at
     score = np.float32(0.0)
-    while p < n:
-        q = chunk_end(model.joined, model.pieces, False, text, p, n)
+    # Adding up in float32 as the library does costs a quarter of the time, and is put off: out[scored:at] is not yet in `score`,
+    # which together with it is no larger than `bound`.
+    scored = at
+    bound = 0.0
+    largest = 1.001 * model.largest
+    ends = paths.ends
+    chunks = chunk_ends(model.joined, model.rules.symbols, False, text, n, ends)
+    for c in range(chunks):
+        if c % AHEAD == 0:
+            seek(memo, text, p, np.int64(0), ends, c, min(c + AHEAD, chunks))
+        key = 3 * (c % AHEAD)
+        q = np.int64(ends[c])
         start = at
-        if score < -_RESET or score > _RESET:
-            score = np.float32(0.0)
         certain = np.int64(0)
         if q - p <= LONGEST:
-            low, high = key_words(text, p, q)
-            slot = look_up(memo, low, high, text, p, q)
+            low, high = memo.ahead[key], memo.ahead[key + 1]
+            slot = look_up(memo, np.int64(memo.ahead[key + 2]), low, high, text, p, q)
             if slot >= 0:
                 hits += 1
                 certain = np.int64(note_of(memo, slot))
@@ -326,15 +357,26 @@ def _document(model: UnigramModel, memo: Memo, paths: Paths, n: Int, out: np.nda
                 for k in range(at):
                     out[start + k] = paths.ids[k]
                 at += start
-        if abs(score) < np.float32(STEP * certain):
-            for k in range(start, at):
-                score += model.scores[out[k]]
-        else:
-            again += 1
-            score = library_path(model, paths, p, q, score)
-            at = _collect(model, paths, p, q, out, start)
+        if bound >= STEP * certain:
+            # the bound of the score in front says nothing; the score itself may
+            score = _score(model, out, scored, start, score)
+            if score < -_RESET or score > _RESET:
+                score = np.float32(0.0)
+            bound = abs(np.float64(score))
+            scored = start
+            if bound >= STEP * certain:
+                again += 1
+                score = library_path(model, paths, p, q, score)
+                at = _collect(model, paths, p, q, out, start)
+                bound = abs(np.float64(score))
+                scored = at
+        bound += np.float64(at - max(scored, start)) * largest
         if model.unknown >= 0:
+            # an <unk> that is dropped here has been added all the same
+            score = _score(model, out, scored, at, score)
+            bound = abs(np.float64(score))
             at = one_unknown(out, start, at, model.unknown, first)
+            scored = at
         p = q
     memo.state[HITS] += hits
     memo.state[MISSES] += misses

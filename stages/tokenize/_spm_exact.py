@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from stages.kernels import spm_bpe, spm_unigram
 from stages.kernels.buffers import text_buffers
+from stages.kernels.double_array import double_array
 from stages.kernels.spm_bpe import BpeModel, Scratch
 from stages.kernels.spm_normalize import DUMMY_PREFIX, META, REMOVE_EXTRA, SUFFIX, Rules, read_rules
 from stages.kernels.spm_unigram import Paths, UnigramModel
@@ -135,7 +136,7 @@ def unigram_model(model: SpmModel) -> UnigramModel:
     return UnigramModel(
         rules=_rules(model),
         joined=joined_pairs([p.decode() for p, _ in found]),
-        pieces=byte_trie([p for p, _ in found], [i for _, i in found]),
+        pieces=double_array([p for p, _ in found], [i for _, i in found]),
         scores=scores,
         unknown_score=float(unknown_score),
         largest=float(max(np.abs(used).max(), abs(unknown_score))),
@@ -175,6 +176,7 @@ def scratch(text_bytes: int, symbols: int) -> Scratch:
         np.zeros(symbols, np.int64),
         np.zeros(2 * symbols, np.int32),
         np.zeros(2 * symbols + 2, np.int64),
+        np.zeros(symbols, np.int32),
         np.zeros(1024, np.int32),
     )
 
@@ -185,6 +187,7 @@ def _paths(text_bytes: int, symbols: int) -> Paths:
         np.zeros(symbols, np.float64),
         np.zeros(symbols, np.float64),
         np.zeros(symbols, np.float32),
+        np.zeros(symbols, np.int32),
         np.zeros(symbols, np.int32),
         np.zeros(symbols, np.int32),
         np.zeros(1024, np.int32),
