@@ -319,6 +319,9 @@ class _Child:
                 found.append(bytes(view[at : at + n]))
                 at += n
         self._at = at
+        if at > _PIPE_BYTES:  # a large answer is not held until the next one comes
+            del self._got[:at]
+            self._at = 0
         self.resident_bytes = resident_kb << 10
         return status, header, found
 

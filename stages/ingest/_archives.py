@@ -1,8 +1,8 @@
 """Members of tar and zip archives, read where they lie: nothing is ever unpacked, so no name can lead anywhere.
 
 Reads a seekable stream, yields `Member`s. Promises that every member is yielded, that damage costs the members it lies in
-(tar: reading goes on at the next header), and that no archive expands beyond `bomb_bytes`. Sources: POSIX.1-2001 pax and GNU
-tar's manual for headers; APPNOTE.TXT for zip, read by `zipfile`.
+(tar: reading goes on at the next header), that no archive expands beyond `bomb_bytes`, and that the ranges between `cuts` give
+the members of the whole. Sources: POSIX.1-2001 pax and GNU tar's manual for headers; APPNOTE.TXT for zip, read by `zipfile`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from typing import IO, Final
 
 from stages.ingest._decoders import PIECE_BYTES
-from stages.ingest._members import Piece, pieces
+from stages.ingest._members import Piece, layout, pieces
 from stages.ingest._reasons import Reason
 
 _BLOCK: Final = 512
 #: Long names and pax records with more bytes than this are damage.
 _HEADER_BYTES: Final = 1 << 20
+#: Where no header is found for so many bytes, a tar is not cut any further: listing the input must not read it.
+_LOST_BYTES: Final = 16 << 20
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 #: What zipfile raises on damaged or unknown data.
 _ZIP_DAMAGE: Final = (
@@ -40,7 +42,7 @@ class Member:
     """A member, or a stretch of the archive that is none.
 
     Attributes:
-        index: its number in the archive.
+        position: what makes its id unique in the archive: its offset in an uncompressed tar, its number elsewhere.
         name: as written, for people and addresses.
         size: bytes, as its header says.
         offset: where its header starts in the file; None inside of a compressed tar.
@@ -49,7 +51,7 @@ class Member:
         error: why it cannot be read.
     """
 
-    index: int
+    position: int
     name: str
     size: int
     offset: int | None
@@ -67,19 +69,49 @@ def bomb_bytes(stored: int) -> int:
     return max(1 << 30, 200 * stored)
 
 
-def members(stream: IO[bytes], stored: int) -> Iterator[Member]:
+def members(stream: IO[bytes], stored: int, start: int = 0, end: int | None = None) -> Iterator[Member]:
     """Every member of an archive, in the order it has them.
 
     Args:
         stream: seekable.
         stored: bytes of the archive.
+        start: one of its `cuts`, or 0.
+        end: another one, where the next range starts; None for the end of the archive.
     """
     head = stream.read(4)
     stream.seek(0)
     if head in _ZIP:
         yield from _zip(stream, bomb_bytes(stored))
     else:
-        yield from _tar(stream, bomb_bytes(stored))
+        yield from _tar(stream, bomb_bytes(stored), start, end)
+
+
+def cuts(stream: IO[bytes], size: int, parts: int) -> list[int]:
+    """Offsets of members at which an uncompressed tar falls into `parts` ranges of about equal size; none for other files.
+
+    Headers are followed from the first to the last, 512 bytes of each member: a tar may hold a tar, whose headers look like its
+    own for as long as one cares to look, so nothing that lies around an offset tells whose they are.
+    """
+    stream.seek(0)
+    if stream.read(4) in _ZIP or layout(stream) != "plain":
+        return []
+    flow = _Hops(stream, size)
+    found: list[int] = []
+    bound = 1
+    try:
+        for start, header, _ in _headers(flow):
+            flow.lost = 0
+            if header is None:
+                if start == 0:
+                    return []
+                continue
+            if start > 0 and start * parts >= bound * size:
+                found.append(start)
+                bound = start * parts // size + 1
+            flow.skip(header.size + -header.size % _BLOCK)
+    except Damage:
+        pass
+    return found
 
 
 def _zip(stream: IO[bytes], limit: int) -> Iterator[Member]:
@@ -135,12 +167,12 @@ def _said(e: BaseException) -> str:
 class _Flow:
     """The uncompressed bytes of a tar, from front to back."""
 
-    def __init__(self, stream: IO[bytes], limit: int) -> None:
-        self._pieces = pieces(stream)
+    def __init__(self, stream: IO[bytes], limit: int, start: int) -> None:
+        self._pieces = pieces(stream, start)
         self._data = memoryview(b"")
         self._error: str | None = None
         self._limit = limit
-        self.at = 0
+        self.at = start
         self.plain = True
 
     def read(self, n: int) -> bytes:
@@ -170,6 +202,39 @@ class _Flow:
                 raise Damage(f"{Reason.BOMB}: the archive expands beyond any honest ratio")
         return b"".join(parts)
 
+    def skip(self, n: int) -> None:
+        """Pass `n` bytes, fewer only at the end."""
+        while n > 0 and (data := self.read(min(n, PIECE_BYTES))):
+            n -= len(data)
+
+
+class _Hops:
+    """The same of a tar that is not compressed, where what is skipped is not read."""
+
+    def __init__(self, stream: IO[bytes], size: int) -> None:
+        self._stream = stream
+        self._size = size
+        self.at = 0
+        self.lost = 0  # bytes read since it was set to 0
+
+    def read(self, n: int) -> bytes:
+        """Up to `n` bytes, fewer only at the end.
+
+        Raises:
+            Damage: nothing of use for too long.
+        """
+        self._stream.seek(self.at)
+        data = self._stream.read(n)
+        self.at += len(data)
+        self.lost += len(data)
+        if self.lost > _LOST_BYTES:
+            raise Damage(f"{Reason.STRAY_BYTES}: no header within {_LOST_BYTES} bytes")
+        return data
+
+    def skip(self, n: int) -> None:
+        """Pass `n` bytes, fewer only at the end."""
+        self.at = min(self._size, self.at + n)
+
 
 @dataclass(slots=True)
 class _Header:
@@ -178,21 +243,23 @@ class _Header:
     kind: bytes
 
 
-def _tar(stream: IO[bytes], limit: int) -> Iterator[Member]:
-    flow = _Flow(stream, limit)
+def _tar(stream: IO[bytes], limit: int, begin: int, end: int | None) -> Iterator[Member]:
+    flow = _Flow(stream, limit, begin)
     index = 0
     try:
         for start, header, problem in _headers(flow):
+            if end is not None and start >= end:
+                return
             place = start if flow.plain else None
+            position = index if place is None else place
             if header is None:
-                reason = Reason.STRAY_BYTES if index else Reason.NOT_AN_ARCHIVE
-                yield Member(index, "", 0, place, error=f"{reason}: {problem}")
+                reason = Reason.STRAY_BYTES if index or begin else Reason.NOT_AN_ARCHIVE
+                yield Member(position, "", 0, place, error=f"{reason}: {problem}")
                 index += 1
                 continue
             if header.kind == b"5":
-                _pass(flow, header.size)
                 continue
-            member = Member(index, header.name, header.size, place)
+            member = Member(position, header.name, header.size, place)
             index += 1
             rest = [header.size]
             if header.kind in b"0\x007":
@@ -200,13 +267,14 @@ def _tar(stream: IO[bytes], limit: int) -> Iterator[Member]:
             else:
                 member.skipped = "not_a_file"
             yield member
-            _pass(flow, rest[0])
-            _pass(flow, -header.size % _BLOCK)
+            flow.skip(rest[0])
+            flow.skip(-header.size % _BLOCK)
     except Damage as e:
-        yield Member(index, "", 0, flow.at if flow.plain else None, error=str(e))
+        place = flow.at if flow.plain else None
+        yield Member(index if place is None else place, "", 0, place, error=str(e))
 
 
-def _headers(flow: _Flow) -> Iterator[tuple[int, _Header | None, str]]:
+def _headers(flow: _Flow | _Hops) -> Iterator[tuple[int, _Header | None, str]]:
     """(where it starts, a member's header, why it is none). The flow stands behind it, at the member's data."""
     name: str | None = None
     size: int | None = None
@@ -224,7 +292,7 @@ def _headers(flow: _Flow) -> Iterator[tuple[int, _Header | None, str]]:
         lost = None
         if header.kind in b"LKxg":
             data = flow.read(header.size) if header.size <= _HEADER_BYTES else b""
-            _pass(flow, header.size - len(data) + -header.size % _BLOCK)
+            flow.skip(header.size - len(data) + -header.size % _BLOCK)
             if header.kind == b"L":
                 name = data.rstrip(b"\0").decode("utf-8", "replace")
             elif header.kind == b"x":
@@ -234,6 +302,8 @@ def _headers(flow: _Flow) -> Iterator[tuple[int, _Header | None, str]]:
             continue
         header.name = header.name if name is None else name
         header.size = header.size if size is None else size
+        if header.kind in b"123456":
+            header.size = 0  # links, devices and folders have no data, whatever size some writers state
         yield start, header, ""
         name = size = None
 
@@ -256,11 +326,6 @@ def _tar_data(flow: _Flow, rest: list[int]) -> Iterator[Piece]:
             return
         yield Piece(data, at, -1, False, at + n)
         at += n
-
-
-def _pass(flow: _Flow, n: int) -> None:
-    while n > 0 and (data := flow.read(min(n, PIECE_BYTES))):
-        n -= len(data)
 
 
 def _parse(block: bytes) -> _Header | None:

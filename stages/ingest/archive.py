@@ -10,13 +10,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
 from corpusflow import ConfigError, FileRange, Split, param, storage_for
-from stages.ingest._archives import Member, members
+from stages.ingest._archives import Member, cuts, members
 from stages.ingest._fields import FieldSource
 from stages.ingest._files import kind_of_name, url_of, whole
 from stages.ingest._json import LineError, dump, parse
@@ -50,7 +51,7 @@ _COLUMNS: Final = (
 class Archive(FieldSource):
     """Tar (gzip, zstd, bzip2, xz or not) and zip archives of HTML, text and JSONL files."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     default_name: ClassVar[str] = "archive"
     libraries: ClassVar[tuple[str, ...]] = ("orjson", "resiliparse", "zstandard")
 
@@ -67,6 +68,13 @@ class Archive(FieldSource):
         if self.encoding is not None and codec_of(self.encoding) is None:
             raise ConfigError(f"unknown encoding {self.encoding!r}", hint="for example utf-8, gb18030, windows-1252")
 
+    def cut(self, item: FileRange) -> tuple[FileRange, ...]:
+        """At members of an uncompressed tar."""
+        with storage_for(item.path).open(item.path) as stream:
+            found = cuts(stream, item.size, -(-item.size // self.split_size))
+        bounds = [0, *found, item.size]
+        return tuple(replace(item, start=a, end=b) for a, b in pairwise(bounds)) if found else (item,)
+
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         rows = (row for item in split.files for row in self._file(item))
         return batches(rows, _COLUMNS, tuple(self.columns))
@@ -75,12 +83,12 @@ class Archive(FieldSource):
         if item.size == 0:
             return
         with storage_for(item.path).open(item.path) as stream:
-            for member in members(stream, item.size):
+            for member in members(stream, item.size, item.start, item.end):
                 yield from self._member(item, member)
 
     def _member(self, item: FileRange, member: Member) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {
-            "id": f"{self.source_name}/{item.relative_path}#{member.index}",
+            "id": f"{self.source_name}/{item.relative_path}#{member.position}",
             "source": self.source_name,
             "path": item.path,
             "offset": member.offset,

@@ -113,7 +113,7 @@ def test_hostile_names_lead_nowhere(tmp_path: Path, pack: Any) -> None:
     rows = read(tmp_path / "a.bin", pack(dict.fromkeys(names, PAGE % 1)), base_url="https://example.org")
     assert [r["raw"] for r in rows] == [PAGE % 1] * 5
     assert [r["url"] is None for r in rows] == [True, True, True, False, False]
-    assert [r["id"] for r in rows] == [f"archive/a.bin#{i}" for i in range(5)]
+    assert [r["id"] for r in rows] == [f"archive/a.bin#{r['offset'] if pack is tar else i}" for i, r in enumerate(rows)]
     assert set(tmp_path.rglob("*")) - before == {tmp_path / "a.bin"}
     assert not Path("/tmp/evil.html").exists()
 
@@ -132,6 +132,18 @@ def test_links_and_devices_are_not_followed(tmp_path: Path) -> None:
         info.external_attr = 0o120777 << 16
         archive.writestr(info, "/etc/passwd")
     assert outline(read(tmp_path / "a.zip", out.getvalue())) == ["not_a_file"]
+
+
+def test_a_link_or_folder_has_no_data_whatever_its_size_says(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for kind in (tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.REGTYPE):
+            info = tarfile.TarInfo("a.html")
+            info.type, info.size = kind, len(PAGE)
+            out.write(info.tobuf())
+            archive.offset = out.tell()
+        out.write(PAGE + bytes(-len(PAGE) % 512))
+    assert outline(read(tmp_path / "a.tar", out.getvalue())) == ["not_a_file", "not_a_file", "raw"]
 
 
 def test_an_encrypted_member(tmp_path: Path) -> None:

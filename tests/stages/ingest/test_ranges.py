@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import json
 import random
 import struct
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusflow import ConfigError, FileSource
+from stages.ingest._archives import cuts
 from stages.ingest._lines import lines
 from stages.ingest._members import Piece, layout
+from stages.ingest.archive import Archive
 from stages.ingest.jsonl import Jsonl
 from stages.ingest.parquet import Parquet
 from stages.ingest.warc import Warc
 
-STAGES: dict[str, type[FileSource]] = {"warc": Warc, "jsonl": Jsonl, "parquet": Parquet}
+STAGES: dict[str, type[FileSource]] = {"warc": Warc, "jsonl": Jsonl, "parquet": Parquet, "archive": Archive}
 
 
 def rows_of(kind: str, path: Path, split_size: int, **params: Any) -> tuple[list[dict[str, Any]], int]:
@@ -92,6 +96,36 @@ def spoilt_lines(rng: random.Random) -> bytes:
     return documents(100, rng) + b"\n\n  \nbroken\n" + b"x" * 5_000 + b"\n" + documents(100, rng).rstrip(b"\n")
 
 
+def tar(rng: random.Random, count: int, form: int = tarfile.PAX_FORMAT, inner: bytes = b"") -> bytes:
+    """Pages, texts and lines under short and long names, pictures and links between them; some members hold `inner`."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        for i in range(count):
+            name = rng.choice(["a/b.html", "c" * 130 + ".txt", "d.jsonl", "e.png", "f.tar", "g.html", "ü.txt"])
+            data = (
+                documents(rng.randrange(9), rng)
+                if name == "d.jsonl"
+                else rng.randbytes(rng.randrange(900)).hex().encode()
+            )
+            info = tarfile.TarInfo(f"{i}/{name}")
+            if name == "g.html" and i % 2:
+                info.type, info.linkname = tarfile.SYMTYPE, "h" * rng.randrange(200)
+                data = b""
+            elif name == "f.tar":
+                data = inner
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def spoilt_tar(rng: random.Random) -> bytes:
+    data = bytearray(tar(rng, 60))
+    for _ in range(6):
+        at = 512 * rng.randrange(1, len(data) // 512)
+        data[at : at + 700] = rng.randbytes(700)
+    return bytes(data[: -rng.randrange(11_000, 15_000)])
+
+
 FILES: dict[str, tuple[str, Callable[[random.Random], bytes]]] = {
     "warc.gz": ("warc", lambda rng: packed(records(rng, 60, 3_000))),
     "warc.gz, members that cut records": (
@@ -105,6 +139,12 @@ FILES: dict[str, tuple[str, Callable[[random.Random], bytes]]] = {
     "warc.zst, dictionary": ("warc", with_dictionary),
     "warc.zst, damaged": ("warc", lambda rng: damaged(rng, b"".join(map(zstandard.compress, records(rng, 60, 3_000))))),
     "warc": ("warc", lambda rng: b"".join(records(rng, 30, 2_000))),
+    "tar": ("archive", lambda rng: tar(rng, 60)),
+    "tar, GNU names": ("archive", lambda rng: tar(rng, 60, tarfile.GNU_FORMAT)),
+    "tar within tar": ("archive", lambda rng: tar(rng, 60, inner=tar(rng, 30, inner=tar(rng, 3)))),
+    "tar, concatenated": ("archive", lambda rng: tar(rng, 20) + bytes(5_120) + tar(rng, 20)),
+    "tar, damaged": ("archive", spoilt_tar),
+    "tar.gz": ("archive", lambda rng: gzip.compress(tar(rng, 60), mtime=0)),
     "jsonl": ("jsonl", lambda rng: documents(300, rng)),
     "jsonl, broken lines": ("jsonl", spoilt_lines),
     "jsonl, no JSON in it": ("jsonl", lambda rng: b"not a line of JSON\n" * 2_000),
@@ -151,7 +191,7 @@ def test_ranges_give_what_the_whole_gives(tmp_path: Path, name: str) -> None:
         found, shards = rows_of(kind, path, size, **params)
         assert found == whole, size
         most = max(most, shards)
-    assert (most > 1) == (name not in ("warc", "jsonl.gz, a member"))
+    assert (most > 1) == (name not in ("warc", "jsonl.gz, a member", "tar.gz"))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -167,6 +207,55 @@ def test_one_byte_ranges(tmp_path: Path, seed: int) -> None:
         whole, _ = rows_of(kind, path, 0)
         found, shards = rows_of(kind, path, 1)
         assert (found, shards) == (whole, len(data))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_range_for_each_member_of_a_tar(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    path = tmp_path / "a.tar"
+    path.write_bytes(tar(rng, 25, inner=tar(rng, 4)))
+    whole, _ = rows_of("archive", path, 0)
+    found, shards = rows_of("archive", path, 1)
+    assert (found, shards) == (whole, 25)
+
+
+def test_a_tar_is_cut_by_its_headers_alone(tmp_path: Path) -> None:
+    """Of 300 MB, as a sparse file, it reads a few kB."""
+    path = tmp_path / "a.tar"
+    with path.open("wb") as out:
+        for i in range(300):
+            info = tarfile.TarInfo(f"{i}.html")
+            info.size = 1_000_000
+            out.write(info.tobuf())
+            out.seek(-(-info.size // 512) * 512, io.SEEK_CUR)
+        out.write(bytes(1_024))
+    read = 0
+
+    class Counted(io.FileIO):
+        def read(self, n: int = -1) -> bytes:
+            nonlocal read
+            data = super().read(n)
+            read += len(data)
+            return data
+
+    with Counted(path) as stream:
+        found = cuts(stream, path.stat().st_size, 10)
+    assert len(found) == 9
+    assert all(at % 1_000_960 == 0 for at in found)
+    assert read < 3 << 20
+
+
+def test_what_is_lost_in_a_tar_is_not_searched_for_headers(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    small = tar(random.Random(1), 9)
+    with path.open("wb") as out:
+        out.write(small)
+        out.seek(40 << 20, io.SEEK_CUR)
+        out.write(small)
+    stage = Archive(paths=(str(path),), split_size=4 << 20)
+    assert [(f.start, f.end) for s in stage.splits() for f in s.files] == [(0, None)]
+    whole, _ = rows_of("archive", path, 0)
+    assert rows_of("archive", path, 4 << 20) == (whole, 1)
 
 
 def test_a_file_inside_a_record_is_never_taken_for_the_file_itself(tmp_path: Path) -> None:
