@@ -12,7 +12,7 @@ pages so that each rule alone drops at most one in a hundred of them:
     repetition        lines, single phrases, long passages said again
 
 Neither script is preferred: published pipelines that drop every page with a traditional character lose half of the
-world's Chinese. Applies to Chinese only.
+world's Chinese. Applies to Chinese only. What it drops of 777 web pages, and how much of that rightly, is in chinese.md.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class _Limits:
     max_dup_lines: Threshold = param(0.3, doc="Largest share of lines equal to an earlier line.")
     max_dup_line_chars: Threshold = param(0.2, doc="Largest share of characters in lines equal to an earlier line.")
     max_top_2gram_chars: Threshold = param(
-        0.2, doc="Largest share of characters in the most frequent pair of characters."
+        0.25, doc="Largest share of characters in the most frequent pair of characters."
     )
     max_top_4gram_chars: Threshold = param(
-        0.25, doc="Largest share of characters in the most frequent four characters."
+        0.35, doc="Largest share of characters in the most frequent four characters."
     )
-    max_dup_10gram_chars: Threshold = param(0.3, doc="Largest share of characters in ten-character runs seen before.")
+    max_dup_10gram_chars: Threshold = param(0.4, doc="Largest share of characters in ten-character runs seen before.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from bad_chinese import PROSE, pages
 
 from corpusflow import Filter, Score
 from corpusflow.rules import evaluate
+from stages import quality
 from stages.quality.chinese import Chinese
 from stages.quality.gopher import Gopher
 from stages.quality.signals import Signals
@@ -171,7 +172,10 @@ def test_chinese_web_pages_that_two_published_criteria_accept_are_kept() -> None
     rows = pq.read_table(DATA / "parity" / "text.parquet", columns=["url", "text_resiliparse"]).to_pylist()
     texts = [r["text_resiliparse"] for r in rows if r["url"] in urls]
     assert len(texts) == 777
-    assert 0.6 < kept(texts) < 0.9
+    found = Counter(r for r in reasons(list(texts)) if r is not None)
+    card = (Path(quality.__file__).parent / "chinese.md").read_text(encoding="utf-8")
+    assert {r: int(n) for r, n in re.findall(r"^\| (chinese_\w+) \| (\d+) \|$", card, re.MULTILINE)} == found
+    assert f"drops {found.total()} of them, {100 * found.total() / 777:.1f} %" in card
     accepted = [t for t in texts if chinese_web_text(t) and map_cc(t)]
     assert len(accepted) > 150
     assert kept(accepted) >= 0.97
