@@ -34,6 +34,7 @@ from corpusflow.results import RunResult, StepCost, collect, committed_records, 
 from corpusflow.retention import check_bands, outside, retention
 from corpusflow.rundir import RunDir
 from corpusflow.stage import Phase
+from corpusflow.summaries import warnings_noted
 from corpusflow.takedown.journal import begun
 from corpusflow.warm import warm
 from corpusflow.worker import Outcome, TaskSpec
@@ -375,6 +376,7 @@ class Runner:
         self.result.warnings = [
             *(canaries.complaints() if canaries is not None else ()),
             *warnings_of(self.result.counts),
+            *warnings_noted(self.plan),
             *outside(self.result.retention, run.retention, run.retention_documents),
         ]
         if self.result.exports:

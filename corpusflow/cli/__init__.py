@@ -27,6 +27,7 @@ COMMANDS: Final[dict[str, str]] = {
     "eval": "Measure a tokenizer or a model.",
     "stages": "List the stages, or show one with its parameters.",
     "schema": "Print the JSON Schema of a config, for editors.",
+    "dedup-index": "List, show or check indexes that later crawls are deduplicated against.",
     "mix": "Mix finished runs for training, by weight and budget.",
     "takedown": "Take documents out of a finished run.",
     "gc": "Delete what no commit record names.",

@@ -12,11 +12,16 @@ from corpusflow.api import Run, open_run
 from corpusflow.cli._documents import number, plain, say_findings
 from corpusflow.cli._options import json_option
 from corpusflow.cli._show import counts_table, size, stdout
+from corpusflow.cli._table import print_report
 from corpusflow.cli.explain import explain_document
 from corpusflow.errors import ConfigError
 from corpusflow.quarantine import quarantined
 from corpusflow.reader import ShardReader
 from corpusflow.samples import KEPT, Sample, StageReport, report
+from corpusflow.summaries import summary_of
+
+#: Characters of a text in a table of a stage's summary.
+_CUT = 40
 
 
 @click.command()
@@ -71,14 +76,33 @@ def _stage(run: Run, stage: str, reason: str | None, samples: int, as_json: bool
     known |= {r for one in reports for r in one.count.dropped}
     if reason is not None and reason not in known:
         raise ConfigError(f"{stage} has no drop reason {reason!r}", hint=f"it has {', '.join(sorted(known))}")
+    own = summary_of(run.plan, view.nodes, most=max(1, samples))
     if as_json:
-        click.echo(json.dumps([r.as_data() for r in reports], ensure_ascii=False, default=str))
+        told = {} if own is None else {"summary": own}
+        click.echo(json.dumps([{**r.as_data(), **told} for r in reports], ensure_ascii=False, default=str))
         return
     for one in reports:
         _say_counts(one.count, reason)
         for name in [*sorted(one.count.dropped, key=lambda r: -one.count.dropped[r]), KEPT]:
             if name in one.samples:
                 _say_samples(one, name)
+    if own is not None:
+        click.secho(f"\nwhat {stage} says of its work:", bold=True)
+        print_report(stdout(), {k: _short(v) for k, v in own.items()})
+
+
+def _short(value: Any, within: bool = False) -> Any:
+    """A summary's value with long texts and lists inside its tables cut."""
+    if isinstance(value, dict):
+        return {k: _short(v, True) for k, v in value.items()}
+    if isinstance(value, list) and not within:
+        return [_short(v) for v in value]
+    if isinstance(value, list):
+        more = f" and {len(value) - 1} more" if len(value) > 1 else ""
+        return f"{value[0]}{more}" if value else ""
+    if isinstance(value, str) and within and len(value) > _CUT:
+        return " ".join(value[:_CUT].split()) + "…"
+    return value
 
 
 def _say_counts(count: StageCount, reason: str | None) -> None:

@@ -168,3 +168,38 @@ def test_an_index_that_changes_under_a_run_is_refused(
     (folder / "index.json").write_text(text.replace('"name": "web"', '"name": "other"'))
     with pytest.raises(PlanDriftError, match="changed"):
         open_indexes([str(folder)], digests)
+
+
+def called(*arguments: str) -> Any:
+    from click.testing import CliRunner
+
+    from corpusflow.cli import cli
+
+    return CliRunner().invoke(cli, ["dedup-index", *arguments])
+
+
+def test_the_command_lists_shows_and_verifies(runs: list[tuple[corpusflow.api.Run, str]], tmp_path: Path) -> None:
+    import shutil
+
+    everything = str(Path(runs[0][1]).parents[2])
+    found = json.loads(called("ls", everything, "--json").stdout)
+    assert [(f["path"], f["version"], f["documents_in_all"]) for f in found] == [
+        (runs[0][1], 1, 150),
+        (runs[1][1], 2, 230),
+        (runs[2][1], 3, 270),
+    ]
+    assert json.loads(called("ls", str(Path(runs[1][1]).parents[1]), "--json").stdout) == [found[1]]
+    listed = called("ls", everything).stdout
+    assert all(text in listed for text in ("web", "270", "minhash"))
+    shown = called("show", runs[2][1]).stdout
+    assert all(text in shown for text in ("settings of minhash", runs[1][1], "bands-00000.bin"))
+    assert json.loads(called("show", runs[2][1], "--json").stdout)["settings"]["minhash"]["bands"] == 14
+    assert "everything is as recorded" in called("verify", runs[2][1]).stdout
+    shutil.copytree(runs[0][1], tmp_path / "copy")
+    next((tmp_path / "copy").glob("url-*.bin")).unlink()
+    damaged = called("verify", str(tmp_path / "copy"))
+    assert "is missing" in damaged.stdout
+    assert "1 problem(s)" in str(damaged.exception)
+    assert "no dedup index" in str(called("ls", str(tmp_path)).exception)
+    assert "no dedup index" in str(called("show", str(tmp_path)).exception)
+    assert "holds 3 dedup indexes" in str(called("show", everything).exception)
