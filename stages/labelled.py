@@ -1,4 +1,4 @@
-"""Labelled texts to train and measure models on: JSONL, also .gz."""
+"""Labelled texts to train and measure models on: JSONL or one JSON array, also .gz."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def read_labelled(paths: Sequence[str], wanted: str, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """Lines of files, each as `convert` makes of its object.
+    """Lines of files, or values of their arrays, each as `convert` makes of its object.
 
     Args:
         wanted: what the objects should have, for the error.
@@ -25,9 +25,22 @@ def read_labelled(paths: Sequence[str], wanted: str, convert: Callable[[dict[str
         data = storage_for(path).get(path)
         if path.endswith(".gz"):
             data = gzip.decompress(data)
-        for number, line in enumerate(data.splitlines(), 1):
+        for number, item in enumerate(_items(data, path), 1):
             try:
-                row = convert(json.loads(line))
+                row = convert(json.loads(item) if isinstance(item, bytes) else item)
             except (ValueError, KeyError, TypeError, StopIteration) as e:
                 raise ConfigError(f"{path}:{number}: not an object with {wanted} ({e})") from e
             yield row
+
+
+def _items(data: bytes, path: str) -> Sequence[Any]:
+    """Lines, as they are; or the values of an array."""
+    if not data.lstrip().startswith(b"["):
+        return data.splitlines()
+    try:
+        values = json.loads(data)
+    except ValueError as e:
+        raise ConfigError(
+            f"{path}: begins like a JSON array, but is none ({e})", hint="JSONL has an object a line"
+        ) from e
+    return values if isinstance(values, list) else [values]

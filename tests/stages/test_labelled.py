@@ -41,3 +41,15 @@ def test_other_lines_are_named(tmp_path: Path, line: str) -> None:
     assert next(rows) == "one"
     with pytest.raises(ConfigError, match=r"a\.jsonl:2: not an object with `text`"):
         next(rows)
+
+
+def test_an_array_is_read_like_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(b' [{"text": "one"},\n {"words": "two"}]'))
+    rows = read_labelled([str(path)], "`text`", _text)
+    assert next(rows) == "one"
+    with pytest.raises(ConfigError, match=r"a\.json\.gz:2: not an object with `text`"):
+        next(rows)
+    (tmp_path / "b.json").write_text('[{"text": "one"}', encoding="utf-8")
+    with pytest.raises(ConfigError, match="begins like a JSON array"):
+        list(read_labelled([str(tmp_path / "b.json")], "`text`", _text))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -209,3 +211,34 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
     data.write_text('{"lang": "en"}', encoding="utf-8")
     with pytest.raises(ConfigError, match=r"data\.jsonl:1"):
         Identify.evaluate(data=[str(data)])
+
+
+def _held_out(name: str) -> list[dict[str, str]]:
+    path = Path(os.environ["CORPUSFLOW_TEST_DATA"]) / "text" / f"{name}.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@pytest.mark.skipif("CORPUSFLOW_TEST_DATA" not in os.environ, reason="needs CORPUSFLOW_TEST_DATA")
+@pytest.mark.parametrize(("kind", "least", "alone"), [("sentences", 0.96, 0.81), ("word-pairs", 0.82, 0.62)])
+def test_shipped_models_on_labelled_sentences(kind: str, least: float, alone: float) -> None:
+    """75 languages that the second model was trained on, other texts of them."""
+    path = str(Path(os.environ["CORPUSFLOW_TEST_DATA"]) / "langid" / "lingua_dev.jsonl.gz")
+    both = Identify.evaluate(data=[path], kind=kind)
+    assert len(both["by_language"]) == 75
+    assert both["macro_accuracy"] >= least
+    assert Identify.evaluate(data=[path], kind=kind, second_model="")["macro_accuracy"] <= alone
+
+
+@pytest.mark.skipif("CORPUSFLOW_TEST_DATA" not in os.environ, reason="needs CORPUSFLOW_TEST_DATA")
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("tldr_pages", 0.99), ("eltec_novels", 1), ("ja_aozora", 1), ("zh_classical-modern", 1), ("zh_poetry", 0.99)],
+)
+def test_shipped_models_on_documents(name: str, least: float) -> None:
+    rows = [r for r in _held_out(name) if name in ("tldr_pages", "zh_poetry") or len(r["text"]) >= 200]
+    text = pa.array([r["text"] for r in rows], pa.large_string())
+    found = LanguageScore().score(pa.RecordBatch.from_arrays([text], names=["text"]))["language.code"].to_pylist()
+    codes = {"lzh": "zh", "no": "nb"}
+    wanted = [codes.get(c, c) for c in (r["lang"].partition("_")[0] for r in rows)]
+    assert sum(a == b for a, b in zip(found, wanted, strict=True)) >= least * len(rows)
