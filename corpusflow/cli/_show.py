@@ -31,6 +31,11 @@ def size(n: float) -> str:
     return ""
 
 
+def many(n: int, what: str) -> str:
+    """``1 shard``, ``1,200 shards``."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
 def top(table: Mapping[str, int], n: int = 3) -> str:
     """The largest entries: ``few_words 120, too_long 3``."""
     ordered = sorted(table.items(), key=lambda kv: (-kv[1], kv[0]))
@@ -54,9 +59,8 @@ class Show:
     def planned(self, plan: Plan, reused: Mapping[str, int]) -> None:
         self.plan = plan
         size_in = sum(s.length for s in plan.shards)
-        self.console.print(
-            f"{plan.name}: {len(plan.shards)} shards, {size(size_in)} of input, run folder {plan.run_dir}"
-        )
+        shards = many(len(plan.shards), "shard")
+        self.console.print(f"{plan.name}: {shards}, {size(size_in)} of input, run folder {plan.run_dir}")
 
     def step(self, title: str, done: int, total: int) -> None:
         self._close()
@@ -165,7 +169,7 @@ def closing(console: Console, result: RunResult) -> None:
     for title, steps in _by_stage(result.steps).items():
         if tasks := sum(s.tasks for s in steps):
             console.print(
-                f"{title}: {tasks} tasks, {sum(s.seconds for s in steps):.1f} s, "
+                f"{title}: {many(tasks, 'task')}, {sum(s.seconds for s in steps):.1f} s, "
                 f"{sum(s.measured for s in steps):,} rows measured, "
                 f"{size(sum(s.text_bytes for s in steps))} of text read",
                 style="dim",
