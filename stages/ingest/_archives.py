@@ -46,6 +46,7 @@ class Member:
         name: as written, for people and addresses.
         size: bytes, as its header says.
         offset: where its header starts in the file; None inside of a compressed tar.
+        place: where its bytes start in the file; None where it does not hold them as they are, all of them.
         data: its bytes, in pieces; must be read before the next member is asked for, or is passed over.
         skipped: why it has none.
         error: why it cannot be read.
@@ -55,6 +56,7 @@ class Member:
     name: str
     size: int
     offset: int | None
+    place: int | None = None
     data: Iterator[Piece] = field(default_factory=lambda: iter(()))
     skipped: str | None = None
     error: str | None = None
@@ -83,7 +85,7 @@ def members(stream: IO[bytes], stored: int, start: int = 0, end: int | None = No
     if head in _ZIP:
         yield from _zip(stream, bomb_bytes(stored))
     else:
-        yield from _tar(stream, bomb_bytes(stored), start, end)
+        yield from _tar(stream, stored, start, end)
 
 
 def cuts(stream: IO[bytes], size: int, parts: int) -> list[int]:
@@ -243,8 +245,8 @@ class _Header:
     kind: bytes
 
 
-def _tar(stream: IO[bytes], limit: int, begin: int, end: int | None) -> Iterator[Member]:
-    flow = _Flow(stream, limit, begin)
+def _tar(stream: IO[bytes], stored: int, begin: int, end: int | None) -> Iterator[Member]:
+    flow = _Flow(stream, bomb_bytes(stored), begin)
     index = 0
     try:
         for start, header, problem in _headers(flow):
@@ -264,6 +266,7 @@ def _tar(stream: IO[bytes], limit: int, begin: int, end: int | None) -> Iterator
             rest = [header.size]
             if header.kind in b"0\x007":
                 member.data = _tar_data(flow, rest)
+                member.place = flow.at if flow.plain and flow.at + header.size <= stored else None
             else:
                 member.skipped = "not_a_file"
             yield member

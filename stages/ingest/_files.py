@@ -13,18 +13,21 @@ from urllib.parse import quote
 from stages.ingest._members import Piece
 from stages.ingest._reasons import Reason
 
-Kind = Literal["page", "text", "jsonl", "other", "unknown"]
+#: `warc` to `arrow` are containers of documents, `other` is none of ours, `unknown` a name that says nothing.
+Kind = Literal["page", "text", "jsonl", "warc", "csv", "parquet", "arrow", "other", "unknown"]
 _COMPRESSIONS: Final = (".gz", ".zst", ".bz2", ".xz", ".lz4")
 _KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("html", "htm", "xhtml", "xht", "shtml", "phtml", "php", "asp", "aspx", "jsp"), "page"),
     **dict.fromkeys(("txt", "text", "md", "rst"), "text"),
     **dict.fromkeys(("jsonl", "ndjson", "jsonlines"), "jsonl"),
+    **dict.fromkeys(("warc", "arc", "wet"), "warc"),
+    **dict.fromkeys(("csv", "tsv"), "csv"),
+    "parquet": "parquet",
+    **dict.fromkeys(("arrow", "feather"), "arrow"),
     **dict.fromkeys(
         ("css", "js", "json", "xml", "svg", "png", "jpg", "jpeg", "gif", "webp", "ico", "woff", "woff2"), "other"
     ),
-    **dict.fromkeys(
-        ("pdf", "zip", "tar", "mp3", "mp4", "ttf", "eot", "map", "csv", "tsv", "parquet", "arrow"), "other"
-    ),
+    **dict.fromkeys(("pdf", "zip", "tar", "mp3", "mp4", "ttf", "eot", "map"), "other"),
 }
 
 

@@ -1,8 +1,9 @@
-"""ingest.archive: tar and zip archives of pages, texts and JSON lines.
+"""ingest.archive: tar and zip archives of pages, texts, and files of many documents.
 
 Reads each member where it lies in the archive, by what its name ends in: pages become documents of raw bytes for
-ingest.extract, texts documents, lines of JSON documents with mapped fields. Nothing is unpacked, so names lead nowhere; what
-expands beyond any honest ratio, links, devices and encrypted members are counted and not read.
+ingest.extract, texts documents, lines of JSON and rows of tables documents with mapped fields, web archives their records.
+Nothing is unpacked, so names lead nowhere; what expands beyond any honest ratio, links, devices and encrypted members are
+counted and not read.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from stages.ingest._files import kind_of_name, url_of, whole
 from stages.ingest._json import LineError, dump, parse
 from stages.ingest._lines import Line, lines
 from stages.ingest._members import Piece, pieces
+from stages.ingest._nested import NESTED, nested_rows
 from stages.ingest._reasons import Reason
 from stages.ingest._rows import batches
 from stages.ingest.html import content_type
@@ -35,6 +37,7 @@ _COLUMNS: Final = (
     "text",
     "raw",
     "content_type",
+    "content_encoding",
     "url",
     "source",
     "date",
@@ -49,11 +52,11 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Archive(FieldSource):
-    """Tar (gzip, zstd, bzip2, xz or not) and zip archives of HTML, text and JSONL files."""
+    """Tar (gzip, zstd, bzip2, xz or not) and zip archives of HTML, text, JSONL, CSV, Parquet, Arrow and WARC files."""
 
     version: ClassVar[int] = 2
     default_name: ClassVar[str] = "archive"
-    libraries: ClassVar[tuple[str, ...]] = ("orjson", "resiliparse", "zstandard")
+    libraries: ClassVar[tuple[str, ...]] = ("fastwarc", "orjson", "pyarrow", "resiliparse", "zstandard")
 
     base_url: str | None = param(
         None, doc="What stands in front of a member's name in its address: https:// for a mirror."
@@ -61,7 +64,9 @@ class Archive(FieldSource):
     encoding: str | None = param(
         None, doc="Encoding of pages and texts, where it is known; otherwise found per document."
     )
-    max_member_bytes: int = param(64 << 20, doc="Longer pages and texts, and compressed members, go to quarantine.")
+    max_member_bytes: int = param(
+        64 << 20, doc="Longer pages and texts, and members not read where they lie, go to quarantine."
+    )
     max_line_bytes: int = param(32 << 20, doc="Longer lines of JSONL members go to quarantine.")
 
     def __post_init__(self) -> None:
@@ -102,6 +107,8 @@ class Archive(FieldSource):
             yield {**row, "skipped": member.skipped}
         elif kind in ("other", "unknown"):
             yield {**row, "skipped": "unsupported_type"}
+        elif kind in NESTED:
+            yield from nested_rows(self, kind, item, member, row, self.max_member_bytes)
         elif kind == "jsonl":
             for line in lines(self._opened(member), self.max_line_bytes):
                 yield self._record(row, member, line)

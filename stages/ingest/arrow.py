@@ -31,9 +31,10 @@ class Arrow(TableSource):
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         for item in split.files:
             with storage_for(item.path).open(item.path) as stream:
-                yield from self._file(item, stream)
+                yield from self.file_batches(item, stream)
 
-    def _file(self, item: FileRange, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
+    def file_batches(self, item: FileRange, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
+        """The rows of an open file."""
         if item.size == 0:
             return
         try:

@@ -13,7 +13,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import IO, Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -57,16 +57,20 @@ class Csv(FieldSource):
         return batches(rows, RECORD_COLUMNS, tuple(self.columns))
 
     def _file(self, item: FileRange) -> Iterator[dict[str, Any]]:
-        csv.field_size_limit(1 << 40)  # the limit here is `max_row_bytes`, and one of a process is all that csv has
         with storage_for(item.path).open(item.path) as stream:
-            found = _records(pieces(stream), codec_of(self.encoding) or "utf-8", self.delimiter, self.max_row_bytes)
-            names = list(self.header)
-            for record in found:
-                if record.error is None and not names:
-                    names = _distinct(record.fields)
-                    self._require(item, names)
-                    continue
-                yield self._row(item, record, names)
+            yield from self.file_rows(item, stream)
+
+    def file_rows(self, item: FileRange, stream: IO[bytes]) -> Iterator[dict[str, Any]]:
+        """A row per row of an open file."""
+        csv.field_size_limit(1 << 40)  # the limit here is `max_row_bytes`, and one of a process is all that csv has
+        found = _records(pieces(stream), codec_of(self.encoding) or "utf-8", self.delimiter, self.max_row_bytes)
+        names = list(self.header)
+        for record in found:
+            if record.error is None and not names:
+                names = _distinct(record.fields)
+                self._require(item, names)
+                continue
+            yield self._row(item, record, names)
 
     def _require(self, item: FileRange, names: list[str]) -> None:
         if self.text not in names:

@@ -52,7 +52,7 @@ class Html(FileSource):
             "offset": 0,
             "length": item.size,
         }
-        if (kind := kind_of_name(item.relative_path)) == "other":
+        if (kind := kind_of_name(item.relative_path)) not in ("page", "text", "jsonl", "unknown"):
             return {**row, "skipped": "unsupported_type"}
         with storage_for(item.path).open(item.path) as stream:
             _, data, error = whole(pieces(stream), self.max_document_bytes)

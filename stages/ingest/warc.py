@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import IO, Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -71,9 +71,13 @@ class Warc(FileSource):
     def _rows(self, split: Split) -> Iterator[Mapping[str, Any]]:
         for item in split.files:
             with storage_for(item.path).open(item.path) as stream:
-                found = pieces(stream, item.start, item.end, opens_record)
-                for record in records(found, self.max_record_bytes):
-                    yield self._row(item, record)
+                yield from self.file_rows(item, stream)
+
+    def file_rows(self, item: FileRange, stream: IO[bytes]) -> Iterator[dict[str, Any]]:
+        """A row per record of an open file."""
+        found = pieces(stream, item.start, item.end, opens_record)
+        for record in records(found, self.max_record_bytes):
+            yield self._row(item, record)
 
     def _row(self, item: FileRange, record: Record) -> dict[str, Any]:
         headers = record.headers

@@ -13,14 +13,20 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from corpusflow import check_stage
+from corpusflow import ConfigError, check_stage
 from stages.ingest import _archives
 from stages.ingest.archive import Archive
 
 PAGE = b"<html><body><p>Page %d says something.</p></body></html>"
+WARC_RECORD = (
+    b"WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: https://example.org/%d\r\nContent-Type: text/html\r\n"
+    b"Content-Length: %d\r\n\r\n%s\r\n\r\n"
+)
 LINES = b"".join(json.dumps({"text": f"line {i}", "id": f"n{i}", "n": i}).encode() + b"\n" for i in range(5))
 MEMBERS: dict[str, bytes] = {
     "example.org/a.html": PAGE % 1,
@@ -104,6 +110,44 @@ def test_offsets_are_those_of_headers(tmp_path: Path) -> None:
     assert all(r["offset"] is None for r in read(tmp_path / "a.tgz", gzip.compress(data)))
     data = zipped(MEMBERS)
     assert all(data[r["offset"] :].startswith(b"PK\x03\x04") for r in read(tmp_path / "a.zip", data))
+
+
+@pytest.mark.parametrize("pack", [tar, zipped], ids=["tar", "zip"])
+def test_files_of_many_documents_are_read_as_their_own_sources_do(tmp_path: Path, pack: Any) -> None:
+    table = pa.table({"text": [f"row {i}" for i in range(3)], "n": range(3)})
+    parquet, arrow = io.BytesIO(), io.BytesIO()
+    pq.write_table(table, parquet)
+    with pa.ipc.new_file(arrow, table.schema) as writer:
+        writer.write_table(table)
+    warc = b"".join(gzip.compress(WARC_RECORD % (i, len(PAGE), PAGE), mtime=0) for i in range(3))
+    members = {
+        "a.parquet": parquet.getvalue(),
+        "b.arrow": arrow.getvalue(),
+        "c.csv": b"text,n\n" + b"".join(b'"row %d",%d\n' % (i, i) for i in range(3)),
+        "d.tsv.gz": gzip.compress(b"text\tn\nrow 0\t0\nrow 1\t1\nrow 2\t2\n", mtime=0),
+        "e.warc.gz": warc,
+        "f.html": PAGE % 1,
+        "g.parquet": parquet.getvalue()[:-30],
+        "h.warc.gz": warc[:-9],
+    }
+    rows = read(tmp_path / "a.bin", pack(members), columns={"number": "n"})
+    assert outline(rows) == ["text"] * 12 + ["raw"] * 4 + ["not_parquet", "raw", "raw", "cut_off"]
+    for i in range(0, 12, 3):
+        assert [(r["text"], r["number"]) for r in rows[i : i + 3]] == [(f"row {n}", str(n)) for n in range(3)]
+        assert [json.loads(r["meta"]) for r in rows[i : i + 3]] == [
+            {"member": "abcd"[i // 3] + list(members)[i // 3][1:]}
+        ] * 3
+    assert [r["url"] for r in rows[12:15]] == [f"https://example.org/{i}" for i in range(3)]
+    assert [(r["content_type"], r["content_encoding"]) for r in rows[12:15]] == [("text/html", None)] * 3
+    assert {r["path"] for r in rows} == {str(tmp_path / "a.bin")}
+    short = read(tmp_path / "b.bin", pack(members), max_member_bytes=60)
+    assert outline(short)[0] == ("text" if pack is tar else "too_long")
+
+
+@pytest.mark.parametrize("pack", [tar, zipped], ids=["tar", "zip"])
+def test_a_table_without_the_text_column_is_named(tmp_path: Path, pack: Any) -> None:
+    with pytest.raises(ConfigError, match=r"a\.bin: x/c\.csv has no column 'text'"):
+        read(tmp_path / "a.bin", pack({"x/c.csv": b"body,n\na,1\n"}))
 
 
 @pytest.mark.parametrize("pack", [tar, zipped], ids=["tar", "zip"])
