@@ -1,16 +1,22 @@
 """The dolma dialect: Dolma's Gopher attributes restated in Python, on any text; the same numbers to the last bit.
 
-With Dolma's own tagger, outside this repository, 12,920 attribute sets of 6,460 web pages came out identical (gopher_v1 and
-gopher_v2, dolma 1.2.1).
+And Dolma's own taggers (1.2.1, gopher_v1 and gopher_v2) on 6,256 real texts, where CORPUSFLOW_DOLMA_PYTHON names the Python of
+an environment that has dolma and CORPUSFLOW_TEST_DATA the folder with parity/.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 from collections import Counter
+from pathlib import Path
 from statistics import median
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,3 +139,40 @@ def test_median_not_mean() -> None:
     assert counts["median_word_length"] == 1.0
     rules = [r for r in Gopher(dialect="dolma").rules() if r.reason == "gopher_short_words"]
     assert rules[0].column == "quality.dolma_median_word_length"
+
+
+DATA = Path(os.environ.get("CORPUSFLOW_TEST_DATA", "nowhere")) / "parity" / "text.parquet"
+PEER = os.environ.get("CORPUSFLOW_DOLMA_PYTHON")
+#: Dolma's attribute -> ours.
+NAMES = {
+    **{f"fraction_of_characters_in_most_common_{n}grams": f"top_{n}" for n in (2, 3, 4)},
+    **{f"fraction_of_characters_in_duplicate_{n}grams": f"dup_{n}" for n in range(5, 11)},
+    "word_count": "word_count", "median_word_length": "median_word_length",
+    "symbol_to_word_ratio": "symbol_to_word_ratio", "fraction_of_words_with_alpha_character": "alpha",
+    "required_word_count": "required", "fraction_of_lines_starting_with_bullet_point": "bullets",
+    "fraction_of_lines_ending_with_ellipsis": "ellipses", "fraction_of_duplicate_lines": "dup_lines",
+    "fraction_of_characters_in_duplicate_lines": "dup_line_chars",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PEER or not DATA.is_file(), reason="set CORPUSFLOW_DOLMA_PYTHON and CORPUSFLOW_TEST_DATA")
+def test_dolmas_own_attributes_on_real_texts(tmp_path: Path) -> None:
+    table = pq.read_table(DATA, columns=["text", "text_resiliparse"])
+    texts = [t for name in table.schema.names for t in table.column(name).to_pylist() if t][::4]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts), encoding="utf-8")
+    script = Path(__file__).parents[2] / "helpers" / "dolma_attributes.py"
+    out = subprocess.run([str(PEER), str(script), str(path)], capture_output=True, text=True, check=True, cwd=tmp_path)
+    lines = [line for line in out.stdout.splitlines() if line.startswith("[[")]
+    assert len(lines) == len(texts) >= 5_000
+    different: Counter[str] = Counter()
+    for text, counts, line in zip(texts, counts_of(texts), lines, strict=True):
+        for version, spans in zip(("", "v2_"), json.loads(line), strict=True):
+            theirs = {NAMES[k]: v for k, v in spans if k in NAMES}
+            theirs_chars = dict(spans)["character_count"]
+            assert theirs_chars == len(text)
+            ours = from_counts(counts, version)
+            different.update(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
+    print(f"\n{2 * len(texts)} sets of attributes, different: {different}")
+    assert not different
