@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,6 +120,25 @@ TEXTS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=25).flatmap(
 def test_same_decision_and_reason(texts: list[str]) -> None:
     assert reasons(texts, Gopher(dialect="dclm")) == [quality_reason(t) for t in texts]
     assert reasons(texts, GopherRepetition(dialect="dclm")) == [repetition_reason(t) for t in texts]
+
+
+DATA = Path(os.environ.get("CORPUSFLOW_TEST_DATA", "nowhere")) / "parity" / "text.parquet"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_file(), reason="set CORPUSFLOW_TEST_DATA to the folder with parity/")
+def test_same_decision_and_reason_on_real_texts() -> None:
+    table = pq.read_table(DATA, columns=["text", "text_resiliparse"])
+    texts = [t for name in table.schema.names for t in table.column(name).to_pylist() if t][::5]
+    assert len(texts) >= 5_000
+    for stage, restated in (
+        (Gopher(dialect="dclm"), quality_reason), (GopherRepetition(dialect="dclm"), repetition_reason)
+    ):  # fmt: skip
+        different = Counter(
+            p for t, r in zip(texts, reasons(texts, stage), strict=True) if (p := (restated(t), r))[0] != r
+        )
+        print(f"\n{type(stage).__name__}: {len(texts)} texts, different: {different}")
+        assert not different
 
 
 PROSE = (
