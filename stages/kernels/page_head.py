@@ -16,8 +16,15 @@ _TAG: Final = re.compile(rb"<(html|meta|link)\s([^<>]{1,2000})>", re.IGNORECASE)
 #: In every tag that is of interest here.
 _TELLING: Final = re.compile(rb"<html|canonical|author|creator|byl|date|pub|robots|tdm-res", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(rb"([a-zA-Z:\-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
-_LICENCE: Final = re.compile(rb"https?://creativecommons\.org/(?:licenses|publicdomain)/[a-z0-9./+\-]{2,60}")
-_REL_LICENCE: Final = b'rel="license"'
+_LICENCE: Final = re.compile(
+    rb"(?:https?:)?//(?:www\.)?creativecommons\.org/(?:licenses|publicdomain)/[a-z0-9./+\-]{2,60}", re.IGNORECASE
+)
+#: What stands in front of `license` where it is one of the values of rel.
+_REL: Final = re.compile(rb"\srel\s*=\s*(?:[\"']\s*(?:[\w\-]{1,30}\s+){0,4})?\Z", re.IGNORECASE)
+_REL_BYTES: Final = 140
+_ENDS_VALUE: Final = (b'"', b"'", b" ", b">", b"\t", b"\n", b"\r", b"/")
+#: Mentions of a licence that are looked at: the text of one has hundreds.
+_MENTIONS: Final = 200
 _HREF: Final = re.compile(rb"href\s*=\s*[\"']?([^\"'\s<>]{1,300})", re.IGNORECASE)
 
 #: Column -> names of <meta>, the most telling first.
@@ -73,13 +80,17 @@ def about(page: bytes) -> dict[str, str]:
 
 def _licence(page: bytes) -> bytes | None:
     """Address of the first link that says it leads to the page's licence, or of a Creative Commons licence."""
-    at = page.find(_REL_LICENCE)
-    if at >= 0:
-        start, end = page.rfind(b"<", max(0, at - 500), at), page.find(b">", at, at + 500)
-        if start >= 0 and end >= 0 and (link := _HREF.search(page, start, end)):
-            return link[1]
-    at = page.find(b"//creativecommons.org/")
-    common = _LICENCE.search(page, max(0, at - 6)) if at >= 0 else None
+    at = page.find(b"icense")
+    for _ in range(_MENTIONS):
+        if at < 0:
+            break
+        if page[at + 6 : at + 7] in _ENDS_VALUE and _REL.search(page, max(0, at - _REL_BYTES), at - 1):
+            start, end = page.rfind(b"<", max(0, at - 500), at), page.find(b">", at, at + 500)
+            if start >= 0 and end >= 0 and (link := _HREF.search(page, start, end)):
+                return link[1]
+        at = page.find(b"icense", at + 6)
+    at = page.find(b"creativecommons.org/")
+    common = _LICENCE.search(page, max(0, at - 12)) if at >= 0 else None
     return common[0] if common else None
 
 
