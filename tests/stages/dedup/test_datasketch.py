@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 from datasketch import LeanMinHash, MinHash, MinHashLSH
 from datasketch.lsh import _optimal_param
 
+import corpusflow
 from stages.dedup._settings import PRESETS, found_at, optimal_bands
 from stages.dedup.minhash import MinHash as MinHashStage
 from stages.dedup.minhash import MinHashSignature
@@ -167,3 +170,27 @@ def test_presets_and_what_overrides_them() -> None:
     assert found_at(0.8, 14, 8) == pytest.approx(0.924, abs=5e-4)  # FineWeb's stated figure
     for name, preset in PRESETS.items():
         assert found_at(preset.min_similarity, preset.bands, preset.rows) > 0.35, name
+
+
+def test_signatures_of_a_run_can_be_queried(tmp_path: Path) -> None:
+    """What README.md shows."""
+    words = [f"word{i}" for i in range(300)]
+    rows = [" ".join(words), " ".join(reversed(words)), "one more document of its own, with enough words in it"]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in rows), encoding="utf-8")
+    corpusflow.run(
+        {
+            "name": "signed",
+            "input": [{"ingest.jsonl": {"paths": [str(tmp_path / "in.jsonl")]}}],
+            "stages": [{"dedup.minhash": {"bits": 32}}],
+            "output": [],
+            "run": {"dir": str(tmp_path / "run"), "executor": "inline"},
+        }
+    )
+    column = "dedup.minhash.signature"
+    table = corpusflow.open_run(str(tmp_path / "run")).stage("dedup.minhash").table(["id", column])
+    index = MinHashLSH(threshold=0.7, num_perm=112)
+    for key, signature in zip(table["id"].to_pylist(), as_datasketch(table[column], num_perm=112), strict=True):
+        index.insert(key, signature)
+    query = MinHash(num_perm=112, hashfunc=hash_function(5))
+    query.update_batch([s.encode() for s in shingles(" ".join([*words, "and", "more"]), 5)])
+    assert index.query(query) == [table["id"][0].as_py()]

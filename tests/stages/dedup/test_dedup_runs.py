@@ -83,7 +83,9 @@ def test_the_same_config_gives_the_same_bytes(inputs: str, golden: tuple[str, in
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("workers", [2])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)]
+)
 def test_workers_change_nothing(inputs: str, golden: tuple[str, int], folder: Path, workers: int) -> None:
     assert corpusflow.run(config(inputs, folder, executor="ray", workers=workers)).digest == golden[0]
 
