@@ -7,23 +7,31 @@ that `{"phone": 2079460958}` has its cue and what is left is JSON; field names t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
 from stages.clean._pii_redact import Redactor, suspects
 
+#: Characters that a value has at least.
+_LEAST: Final = 5
+#: Field names are short words; those that hold a value have a digit or a sign of an address, or are long.
+_TELLING_NAME: Final = re.compile(r"[\d@]|[^\x00-\x7f]|.{16}")
+
 
 def redacted_fields(redactor: Redactor, column: pa.Array) -> tuple[pa.Array, list[tuple[int, str]]]:
     """(the column, of its own type, with the findings replaced; (row, kind) of each finding, ascending by row)."""
     wide = column.cast(pa.large_string())
     parsed: dict[int, Any] = {}
+    looked_at = suspects(wide)
     for row, value in enumerate(wide.to_pylist()):
-        if value is not None and value[:1] in ("{", "["):
+        # what is suspect in a field is suspect in the whole, unless it is written with escapes
+        if value is not None and value[:1] in ("{", "[") and (row in looked_at or "\\" in value):
             try:
-                parsed[row] = json.loads(value, strict=False)
+                parsed[row] = json.loads(value, strict=False)  # orjson would round integers beyond 64 bits
             except (ValueError, RecursionError):
                 continue  # text that begins with a bracket
     if parsed:
@@ -67,16 +75,23 @@ def _objects(
 
 
 def _leaves(value: Any, cue: str) -> Iterator[tuple[str, str]]:
-    """(cue, text) of every string, number and field name in a JSON value."""
+    """(cue, text) of every string, integer and field name in a JSON value that may hold something."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield "", name
-            yield from _leaves(inner, _cue(name))
+            if _TELLING_NAME.search(name):
+                yield "", name
+            if isinstance(inner, str):
+                if len(inner) >= _LEAST:
+                    yield _cue(name), inner
+            else:
+                yield from _leaves(inner, _cue(name))
     elif isinstance(value, list):
         for inner in value:
             yield from _leaves(inner, cue)
-    elif isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-        yield cue, str(value)
+    elif isinstance(value, str) or type(value) is int:
+        text = str(value)
+        if len(text) >= _LEAST:
+            yield cue, text
 
 
 def _cue(name: str) -> str:
@@ -96,7 +111,7 @@ def _rewritten(value: Any, cue: str, clean: dict[tuple[str, str], str]) -> Any:
         return out
     if isinstance(value, list):
         return [_rewritten(inner, cue, clean) for inner in value]
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+    if not isinstance(value, str) and type(value) is not int:
         return value
     plain = str(value)
     left = clean.get((cue, plain), plain)
