@@ -61,7 +61,10 @@ class FileSource(Source):
     def splits(self) -> Iterator[Split]:
         group: list[FileRange] = []
         size = 0
-        for item in self.files():
+        files = self.files()
+        if (first := next((f for f in files if f.size), None)) is not None:
+            self.check_input(first)
+        for item in files:
             large = 0 < self.split_size < item.size
             if large or item.size >= self.group_bytes:
                 pieces = self.cut(item) if large else (item,)
@@ -78,6 +81,15 @@ class FileSource(Source):
             size += item.size
         if group:
             yield Split(tuple(group))
+
+    def check_input(self, item: FileRange) -> None:
+        """Hold the parameters against the input's first file, when it is listed: what is not there is a mistake in the config.
+
+        Where a later file does not have it, `read` says so in its rows: one odd file among thousands must not end a run.
+
+        Raises:
+            ConfigError: they do not fit.
+        """
 
     def cut(self, item: FileRange) -> tuple[FileRange, ...]:
         """A file of more than `split_size` in pieces that `read` can start in; whole where it cannot be entered in the middle."""

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     NOT_JSONL = "not_jsonl"  # the file as a whole is of another kind
 
     # Tables.
+    NO_TEXT_COLUMN = "no_text_column"  # the file as a whole has not the column that holds the text
     NOT_PARQUET = "not_parquet"  # no Parquet file, or its footer is damaged
     NOT_ARROW = "not_arrow"  # no Arrow IPC file or stream, or its schema is damaged
     DAMAGED_ROWS = "damaged_rows"  # a row group or record batch does not decode

@@ -1,21 +1,23 @@
 """Sources of Arrow batches: columns mapped to documents' columns, whatever their types.
 
-Promises that files whose columns differ are read alike: string, large_string, dictionary and null columns all give text; a
-missing text column is an error that names the ones there are; bytes that are no UTF-8 are quarantined, never passed on.
+Promises that files whose columns differ are read alike: string, large_string, dictionary and null columns all give text; where
+the first file has no text column, the error names the ones there are, any other such file is a quarantined row; bytes that are
+no UTF-8 are quarantined, never passed on.
 """
 
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusflow import ConfigError, FileRange, param
+from corpusflow import ConfigError, FileRange, param, storage_for
 from stages.ingest._fields import FieldSource
 from stages.ingest._json import dump
 from stages.ingest._reasons import Reason
@@ -32,17 +34,39 @@ class TableSource(FieldSource):
 
     meta: bool = param(True, doc="Keep the columns that are not mapped, as JSON in `meta`.")
 
-    def wanted(self, item: FileRange, schema: pa.Schema) -> list[str] | None:
-        """The columns to read; None for all.
+    @abstractmethod
+    def schema_of(self, stream: IO[bytes]) -> pa.Schema:
+        """The columns of an open file.
 
         Raises:
-            ConfigError: there is no text column.
+            DAMAGE: they cannot be read.
         """
+
+    def check_input(self, item: FileRange) -> None:
+        with storage_for(item.path).open(item.path) as stream:
+            try:
+                schema = self.schema_of(stream)
+            except DAMAGE as e:
+                said_of(e)
+                return
         if _type_at(schema, self.text) is None:
             raise ConfigError(
                 f"{item.path} has no column {self.text!r}",
                 hint=f"name the one that holds the text (text: …); it has {', '.join(_paths(schema)) or 'none'}",
             )
+
+    def unlike(self, item: FileRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The one row of a file that has no text column, by the range that starts it; nothing for all others."""
+        if _type_at(schema, self.text) is None and item.start == 0:
+            why = (
+                f"{Reason.NO_TEXT_COLUMN}: no column {self.text}; there are {', '.join(_paths(schema))[:500] or 'none'}"
+            )
+            yield self.spoilt(item, 0, why)
+
+    def wanted(self, schema: pa.Schema) -> list[str] | None:
+        """The columns to read: all (None), none where there is no text among them, or those that are mapped."""
+        if _type_at(schema, self.text) is None:
+            return []
         if self.meta:
             return None
         mapped = [self.text, *self.mapped.values()]

@@ -33,15 +33,20 @@ class Arrow(TableSource):
             with storage_for(item.path).open(item.path) as stream:
                 yield from self.file_batches(item, stream)
 
+    def schema_of(self, stream: IO[bytes]) -> pa.Schema:
+        return _open(stream)[0]
+
     def file_batches(self, item: FileRange, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
         """The rows of an open file."""
         if item.size == 0:
             return
         try:
             schema, found = _open(stream)
-            names = self.wanted(item, schema)
         except DAMAGE as e:
             yield self.spoilt(item, 0, f"{Reason.NOT_ARROW}: no Arrow file, or its schema is damaged ({said_of(e)})")
+            return
+        yield from self.unlike(item, schema)
+        if (names := self.wanted(schema)) == []:
             return
         first = 0
         while True:

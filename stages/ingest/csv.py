@@ -62,22 +62,32 @@ class Csv(FieldSource):
 
     def file_rows(self, item: FileRange, stream: IO[bytes]) -> Iterator[dict[str, Any]]:
         """A row per row of an open file."""
-        csv.field_size_limit(1 << 40)  # the limit here is `max_row_bytes`, and one of a process is all that csv has
-        found = _records(pieces(stream), codec_of(self.encoding) or "utf-8", self.delimiter, self.max_row_bytes)
         names = list(self.header)
-        for record in found:
+        for record in self._found(stream):
             if record.error is None and not names:
                 names = _distinct(record.fields)
-                self._require(item, names)
+                if self.text not in names:
+                    there = ", ".join(names)[:500]
+                    record.error = f"{Reason.NO_TEXT_COLUMN}: no column {self.text}; the first row is {there}"
+                    yield self._row(item, record, names)
+                    return
                 continue
             yield self._row(item, record, names)
 
-    def _require(self, item: FileRange, names: list[str]) -> None:
+    def check_input(self, item: FileRange) -> None:
+        with storage_for(item.path).open(item.path) as stream:
+            found = self._found(stream)
+            first = next((_distinct(r.fields) for r in found if r.error is None), [self.text])
+        names = list(self.header) or first
         if self.text not in names:
             raise ConfigError(
                 f"{item.path} has no column {self.text!r}",
                 hint=f"name the one that holds the text (text: …); its first row is {', '.join(names[:20])[:500]}",
             )
+
+    def _found(self, stream: IO[bytes]) -> Iterator[_Record]:
+        csv.field_size_limit(1 << 40)  # the limit here is `max_row_bytes`, and one of a process is all that csv has
+        return _records(pieces(stream), codec_of(self.encoding) or "utf-8", self.delimiter, self.max_row_bytes)
 
     def _row(self, item: FileRange, record: _Record, names: list[str]) -> dict[str, Any]:
         row: dict[str, Any] = {

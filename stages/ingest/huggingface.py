@@ -52,6 +52,9 @@ class HuggingFace(FieldSource):
             info = found[name]
             yield FileRange(info.path, name, info.size, info.etag)
 
+    def check_input(self, item: FileRange) -> None:
+        self._reader(item).check_input(item)
+
     def cut(self, item: FileRange) -> tuple[FileRange, ...]:
         return self._reader(item).cut(item)
 

@@ -68,22 +68,15 @@ class Jsonl(FieldSource):
 
     def _judged(self, item: FileRange, rows: Iterator[dict[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
         """(rows from the file's start up to the first good one, whether it is a file of another kind): then it is one row,
-        not a million.
-
-        Raises:
-            ConfigError: none of the first records has the text field.
-        """
+        not a million."""
         head: list[dict[str, Any]] = []
         bad = 0
         for row in rows:
             head.append(row)
-            if "quarantine" in row and not row["quarantine"].startswith(Reason.WRONG_TYPE):
-                bad += 1
-            elif row.get("skipped") != "missing_text":
+            if _is_record(row):
                 return head, False
+            bad += "quarantine" in row
             if len(head) >= _PATIENCE:
-                if bad < len(head):
-                    raise self._wrong_field(item)
                 break
         if bad == len(head) > 1:
             return [self._no_jsonl(item, head)], True
@@ -93,10 +86,13 @@ class Jsonl(FieldSource):
         why = f"{Reason.NOT_JSONL}: none of its first {len(bad)} lines is a JSON object ({bad[0]['quarantine']})"
         return {**bad[0], "offset": 0, "length": item.size, "quarantine": why}
 
-    def _wrong_field(self, item: FileRange) -> ConfigError:
+    def check_input(self, item: FileRange) -> None:
         with storage_for(item.path).open(item.path) as stream:
+            head, foreign = self._judged(item, self._rows(item, pieces(stream)))
+            if foreign or len(head) < _PATIENCE or _is_record(head[-1]):
+                return
             keys = next(_keys(lines(pieces(stream), self.max_line_bytes)))
-        return ConfigError(
+        raise ConfigError(
             f"{item.path}: none of its first {_PATIENCE} records has the field {self.text!r}",
             hint=f"name the one that holds the text (text: …); the first record has {', '.join(keys[:20])}",
         )
@@ -125,6 +121,13 @@ class Jsonl(FieldSource):
         if record:
             row["meta"] = dump(record)
         return row
+
+
+def _is_record(row: dict[str, Any]) -> bool:
+    """Whether a row comes from an object that has the text field, whatever it holds."""
+    if "quarantine" in row:
+        return str(row["quarantine"]).startswith(Reason.WRONG_TYPE)
+    return row.get("skipped") != "missing_text"
 
 
 def _keys(found: Iterable[Line]) -> Iterator[list[str]]:

@@ -39,23 +39,23 @@ class Parquet(TableSource):
             with storage_for(item.path).open(item.path) as stream:
                 yield from self.file_batches(item, stream)
 
+    def schema_of(self, stream: IO[bytes]) -> pa.Schema:
+        return _open(stream).schema_arrow
+
     def file_batches(self, item: FileRange, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
         """The rows of an open file."""
         if item.size == 0:
             return
         try:
-            file = pq.ParquetFile(
-                stream,
-                thrift_string_size_limit=_THRIFT_STRING_BYTES,
-                thrift_container_size_limit=_THRIFT_CONTAINER_ITEMS,
-                page_checksum_verification=True,
-                arrow_extensions_enabled=False,
-            )
-            wanted = self.wanted(item, file.schema_arrow)
+            file = _open(stream)
+            schema = file.schema_arrow
         except DAMAGE as e:
             why = f"{Reason.NOT_PARQUET}: no Parquet file, or its footer is damaged ({said_of(e)})"
             if item.start == 0:
                 yield self.spoilt(item, 0, why)
+            return
+        yield from self.unlike(item, schema)
+        if (wanted := self.wanted(schema)) == []:
             return
         first = 0
         for group in range(file.num_row_groups):
@@ -72,6 +72,16 @@ class Parquet(TableSource):
                 why = f"{Reason.DAMAGED_ROWS}: row group {group} from row {first + done}: {said_of(e)}"
                 yield self.spoilt(item, first + done, why)
             first += rows
+
+
+def _open(stream: IO[bytes]) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        stream,
+        thrift_string_size_limit=_THRIFT_STRING_BYTES,
+        thrift_container_size_limit=_THRIFT_CONTAINER_ITEMS,
+        page_checksum_verification=True,
+        arrow_extensions_enabled=False,
+    )
 
 
 def _starts_in(item: FileRange, group: pq.RowGroupMetaData) -> bool:

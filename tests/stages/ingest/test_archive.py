@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from corpusflow import ConfigError, check_stage
+from corpusflow import check_stage
 from stages.ingest import _archives
 from stages.ingest.archive import Archive
 
@@ -146,8 +146,9 @@ def test_files_of_many_documents_are_read_as_their_own_sources_do(tmp_path: Path
 
 @pytest.mark.parametrize("pack", [tar, zipped], ids=["tar", "zip"])
 def test_a_table_without_the_text_column_is_named(tmp_path: Path, pack: Any) -> None:
-    with pytest.raises(ConfigError, match=r"a\.bin: x/c\.csv has no column 'text'"):
-        read(tmp_path / "a.bin", pack({"x/c.csv": b"body,n\na,1\n"}))
+    rows = read(tmp_path / "a.bin", pack({"x/c.csv": b"body,n\na,1\n", "d.html": PAGE % 1}))
+    assert outline(rows) == ["no_text_column", "raw"]
+    assert rows[0]["quarantine"] == "no_text_column: no column text; the first row is body, n"
 
 
 @pytest.mark.parametrize("pack", [tar, zipped], ids=["tar", "zip"])

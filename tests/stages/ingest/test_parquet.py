@@ -81,6 +81,12 @@ def test_missing_column_is_an_error_that_names_the_others(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="has no column 'text'") as caught:
         read(path)
     assert "content, deep.body.x" in str(caught.value)
+    write(tmp_path / "0.parquet", {"text": ["b"]})
+    rows = read(tmp_path)
+    assert [(r.get("text"), r["quarantine"]) for r in rows] == [
+        ("b", None),
+        (None, "no_text_column: no column text; there are content, deep.body.x"),
+    ]
 
 
 def test_strings_that_are_not_utf8(tmp_path: Path) -> None:

@@ -320,14 +320,25 @@ def test_a_broken_parquet_file_is_one_row_however_it_is_cut(tmp_path: Path) -> N
     assert found[0]["quarantine"].startswith("not_parquet: ")
 
 
-def test_a_wrong_field_is_an_error_in_every_range(tmp_path: Path) -> None:
+def test_a_wrong_field_is_an_error_when_the_input_is_listed(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"content": "a", "link": "b"}\n' * 500)
-    stage = Jsonl(paths=(str(path),), split_size=1_000, group_bytes=1)
-    for split in stage.splits():
-        with pytest.raises(ConfigError, match="has the field 'text'") as caught:
-            list(stage.read(split))
-        assert "content, link" in str(caught.value)
+    with pytest.raises(ConfigError, match="has the field 'text'") as caught:
+        next(Jsonl(paths=(str(path),), split_size=1_000, group_bytes=1).splits())
+    assert "content, link" in str(caught.value)
+
+
+def test_a_later_file_without_the_text_is_rows_in_every_range(tmp_path: Path) -> None:
+    for name, field in (("a", "text"), ("b", "content")):
+        (tmp_path / f"{name}.jsonl").write_bytes(b'{"%s": "x"}\n' % field.encode() * 500)
+        pq.write_table(pa.table({field: ["x"] * 500}), tmp_path / f"{name}.parquet", row_group_size=20)
+    found, shards = rows_of("jsonl", tmp_path / "*.jsonl", 1_000)
+    assert [r["skipped"] for r in found] == [None] * 500 + ["missing_text"] * 500
+    assert shards > 10
+    found, shards = rows_of("parquet", tmp_path / "*.parquet", 1_000)
+    assert [r.get("text") for r in found] == ["x"] * 500 + [None]
+    assert found[-1]["quarantine"] == "no_text_column: no column text; there are content"
+    assert shards > 3
 
 
 def test_what_cannot_be_entered_is_not_cut(tmp_path: Path) -> None:
