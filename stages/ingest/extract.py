@@ -14,6 +14,7 @@ process is quarantined, its neighbours unharmed.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusflow import Composite, Filter, Rule, Sandbox, Stage, Transform, param
+from corpusflow import Composite, ConfigError, Filter, Rule, Sandbox, Stage, Transform, param
 from stages.clean._pii_fields import redacted_fields
 from stages.clean._pii_redact import Redactor
 from stages.ingest._main_text import Reader
@@ -75,7 +76,13 @@ class ExtractText(Transform):
     deadline_seconds: float = param(10.0, doc="Wall clock a page may take; six times that on a second try.")
     engine: Engine = param("blocks", doc=_ENGINE_DOC)
 
+    def __post_init__(self) -> None:
+        if self.engine == "trafilatura":  # of other engines, it would be a change of version that changes nothing
+            object.__setattr__(self, "libraries", (*self.libraries, "trafilatura"))
+
     def open(self) -> Sandbox:
+        if self.engine == "trafilatura" and importlib.util.find_spec("trafilatura") is None:
+            raise ConfigError("ingest.extract.engine: trafilatura is not installed", hint="pip install trafilatura")
         params = {"max_bytes": self.max_bytes, "engine": self.engine}
         return Sandbox(
             "stages.ingest._page:make", params, deadline_seconds=self.deadline_seconds, memory_bytes=_MEMORY_BYTES

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from corpusflow import Sandbox, check_stage
+from corpusflow import ConfigError, Sandbox, check_stage
 from stages.ingest.extract import OUTCOMES, Extract, ExtractFilter, ExtractText
 from stages.ingest.warc import Warc
 from stages.kernels.consent import RESERVATIONS
@@ -74,6 +74,29 @@ def test_main_text_and_title() -> None:
         "The river rose in the night, and by morning the lower road was under water.",
         "Farmers moved their sheep to the hill; the school stayed closed for the rest of the week, as before.",
     ]
+
+
+def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="trafilatura is not installed"):
+        extract([page(1)], ExtractText(engine="trafilatura", max_bytes=1))
+    assert ExtractText().libraries == ("resiliparse",)
+    assert ExtractText(engine="trafilatura").libraries == ("resiliparse", "trafilatura")
+
+
+def test_trafilatura_as_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How it is called; the stand-in gives what it was given."""
+    (tmp_path / "trafilatura.py").write_text(
+        "class Found:\n    title = 'T'\n"
+        "def extract(markup, include_comments, deduplicate):\n"
+        "    assert not (include_comments or deduplicate)\n"
+        "    return markup.partition('<article>')[2][:40]\n"
+        "def extract_metadata(markup):\n    return Found()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    out = extract([page(1), page(2)], ExtractText(engine="trafilatura", max_bytes=1 << 20))
+    assert out.column("text").to_pylist() == ["<h1>The river rose</h1><p>The river rose"] * 2
+    assert out.column("title").to_pylist() == ["T", "T"]
 
 
 def test_rows_without_raw_pass_untouched() -> None:
