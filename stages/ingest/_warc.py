@@ -400,11 +400,19 @@ class _Assembler:
             yield from self._drain(final=True)
         pending = self._lost or (self._skip[0] if self._skip else None)
         if pending is None and self._at < len(self._buffer):
-            pending = self._record(self._at, len(self._buffer), error)
+            pending = self._unfinished(error)
         if pending is not None:
             yield pending
         self._lost = self._skip = None
         self._at = len(self._buffer)
+
+    def _unfinished(self, error: str | None = None) -> Record:
+        """What is left in the buffer as one record, with its headers where they are whole: people ask for it by its URL."""
+        record = self._record(self._at, len(self._buffer), error)
+        blank = self._format.head_end.search(self._buffer, self._at, self._at + MAX_HEAD_BYTES)
+        if blank is not None and self._format.start.match(self._buffer, self._at):
+            record.headers = self._format.parse(bytes(self._buffer[self._at : blank.start()]))
+        return record
 
     def _late(self) -> Record | None:
         """The pending record, if it has an end before the one its Content-Length claims."""
@@ -427,7 +435,7 @@ class _Assembler:
         elif self._skip is not None:
             record = self._skip[0]
         elif self._at < len(self._buffer):
-            record = self._record(self._at, len(self._buffer))
+            record = self._unfinished()
         else:
             record = Record(piece.offset, max(piece.inner, 0) + len(piece.data), None)
         record.length = piece.end - record.offset if record.inner == 0 or record.offset != piece.offset else None

@@ -53,7 +53,7 @@ _DOCUMENT_KINDS: Final = ("response", "resource", "conversion")
 class Warc(FileSource):
     """Web archives (WARC, ARC; gzip, zstd, lz4 or plain), record by record, damaged files included."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     default_name: ClassVar[str] = "warc"
     libraries: ClassVar[tuple[str, ...]] = ("fastwarc", "zstandard")
 

@@ -195,6 +195,11 @@ def test_a_cut_file_loses_its_last_record_and_says_so(tmp_path: Path) -> None:
     plain = b"".join(response(i) for i in range(5))
     rows = read(write(tmp_path / "a.warc", plain[:-30]))
     assert outline(rows) == ["0", "1", "2", "3", "! cut_off: the file ends before the record does"]
+    assert rows[4]["url"] == "https://example.org/4"
+    rows = read(write(tmp_path / "a.warc.gz", whole[:-20]))  # behind the headers
+    assert rows[4]["url"] == "https://example.org/4"
+    rows = read(write(tmp_path / "a.warc", plain[: plain.rindex(b"Content-Length")]))
+    assert rows[4]["url"] is None, "half a header may be cut in the middle of the URL"
 
 
 @pytest.mark.parametrize("damage", ["flip", "zero the header", "wrong crc", "cut in the middle", "garbage between"])
