@@ -109,6 +109,10 @@ def archive(rng: random.Random) -> bytes:
         "b.txt": sentence(rng).encode(),
         "c.jsonl": jsonl(rng, 5),
         "d.jsonl.gz": packed(jsonl(rng, 5)),
+        "e.warc.gz": b"".join(map(packed, warc_records(rng)[:3])),
+        "f.csv": csv_table(rng)[:900],
+        "g.parquet": parquet(rng),
+        "h.arrow": arrow(rng),
     }
     out = io.BytesIO()
     if rng.randrange(2):
