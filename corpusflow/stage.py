@@ -341,6 +341,16 @@ class Exchange(Stage):
     def apply(self, shard: int, inputs: PhaseInputs) -> Iterator[pa.RecordBatch]:
         """Batches of `row` (int32, ascending) and `outputs()` for the survivors of one shard. Every survivor is a row."""
 
+    def costs(self, documents: float, text_bytes: float) -> Mapping[str, Any]:
+        """What the phases would take at any size, for `corpusflow plan --size`: `phases`, a list of plain rows, and `rests_on`,
+        the figures behind them. Empty where nobody has made a model.
+
+        Args:
+            documents: that reach the stage.
+            text_bytes: of each, on average.
+        """
+        return {}
+
 
 @dataclass(frozen=True)
 class Published:

@@ -10,7 +10,9 @@ from rich.table import Table
 
 from corpusflow.cli._options import json_option, overrides_option, with_overrides
 from corpusflow.cli._show import size, stdout
+from corpusflow.cli._table import print_report
 from corpusflow.config import load_config
+from corpusflow.forecast import Forecast, forecast, parse_size
 from corpusflow.planner import Planner
 from corpusflow.preview import preview
 from corpusflow.rundir import RunDir
@@ -22,13 +24,23 @@ from corpusflow.rundir import RunDir
 @click.option("--limit", type=int, help="As for run.")
 @click.option("--sample", type=float, help="As for run.")
 @click.option("--refresh", is_flag=True, help="List the input again.")
+@click.option("--size", "at_size", metavar="SIZE", help="Say what it would take for so much input (1PB) instead.")
 @json_option
-def command(config: str, sets: tuple[str, ...], refresh: bool, as_json: bool, **run_options: Any) -> None:
-    """Say what `run` would do and reuse, and why. Writes nothing."""
+def command(
+    config: str, sets: tuple[str, ...], refresh: bool, at_size: str | None, as_json: bool, **run_options: Any
+) -> None:
+    """Say what `run` would do and reuse, and why. Writes nothing.
+
+    With --size: documents and core-hours at the pace of what has run in the run folder, and bytes, files, requests, memory and
+    core-hours of the phases of deduplication.
+    """
     loaded = load_config(config, with_overrides(sets, run_options))
     planner = Planner(loaded)
     listing = RunDir(loaded.run.dir).listing(planner, refresh=refresh)
     plan = planner.plan(listing.shards, listing.epoch)
+    if at_size is not None:
+        _say_forecast(forecast(plan, parse_size(at_size)), as_json)
+        return
     found = preview(plan)
     if as_json:
         body = {"name": plan.name, "run_dir": plan.run_dir, "shards": len(plan.shards), **found.as_data()}
@@ -58,3 +70,24 @@ def command(config: str, sets: tuple[str, ...], refresh: bool, as_json: bool, **
         console.print("nothing to do: every stage is committed")
     elif not any(s.text for s in pending):
         console.print("no text is read and nothing is measured: only counts are made again")
+
+
+def _say_forecast(found: Forecast, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(found.as_data(), ensure_ascii=False))
+        return
+    console = stdout()
+    console.print(
+        f"{size(found.input_bytes)} of input: {found.documents:,.0f} documents of {found.text_bytes:,.0f} bytes of text",
+        soft_wrap=True,
+    )
+    for text in found.assumed:
+        console.print(f"assumed: {text}", soft_wrap=True, markup=False)
+    if found.stages:
+        rows = [
+            {"stage": s["stage"], "documents in": f"{s['documents']:,.0f}", "core-hours": f"{s['core_hours']:,.0f}"}
+            for s in found.stages
+        ]
+        print_report(console, {"at the pace of this run": rows})
+    for stage, told in found.barriers.items():
+        print_report(console, {stage: told["phases"], f"what {stage} rests on": told["rests_on"]})

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -78,6 +78,12 @@ class KeyedDuplicates(Exchange):
         for rows, found in _verdicts.joined(shard, inputs, "lists", _VERDICT):
             twin, copies = (found.column(c).combine_chunks() for c in _VERDICT.names)
             yield pa.RecordBatch.from_arrays([rows, twin, copies.fill_null(1)], names=["row", *names])
+
+    def costs(self, documents: float, text_bytes: float) -> Mapping[str, Any]:
+        from stages.dedup import _scale  # which reads this module's constants
+
+        corpus = _scale.Corpus(documents, text_bytes)
+        return _scale.as_costs(_scale.exact_costs(corpus), corpus)
 
     def _earlier(self) -> list[IndexFile]:
         return files_of(open_indexes(self.against, self.against_digests), self.prefix.rpartition(".")[2])

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from corpusflow import Exchange, Phase, PhaseInputs, Resources, param
-from stages.dedup import _bands, _clusters, _components, _known, _shards, _stars, _verdicts
+from stages.dedup import _bands, _clusters, _components, _known, _scale, _shards, _stars, _verdicts
 from stages.dedup._members import VERDICT, Election
 from stages.dedup._order import KeepOrder, parse_keep
 from stages.dedup._shares import LANGUAGE, count_shares
@@ -132,6 +132,11 @@ class NearDuplicates(Exchange):
             Phase("known", find, partial(_known.signature_tasks, against=against)),
             Phase("settle", settle, _shards.group_count),
         )
+
+    def costs(self, documents: float, text_bytes: float) -> Mapping[str, Any]:
+        corpus = _scale.Corpus(documents, text_bytes)
+        in_files = True if self.components == "files" else None
+        return _scale.as_costs(_scale.minhash_costs(corpus, bands=self.bands, in_files=in_files), corpus)
 
     def warm(self) -> None:
         self._election().warm()

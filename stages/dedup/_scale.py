@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from stages.dedup import _bands, _clusters, _components, _keyed, _shards, _stars, _verdicts
 
@@ -160,6 +160,39 @@ def exact_costs(corpus: Corpus) -> list[Cost]:
         ),
         Cost("lists", groups, pairs * VERDICT, pairs * 25, groups, groups * tasks * 3, n / groups * 100, pairs / LISTS / 3600),
     ]  # fmt: skip
+
+
+def as_costs(costs: list[Cost], corpus: Corpus) -> dict[str, Any]:
+    """For `Exchange.costs`."""
+    return {
+        "phases": [
+            {
+                "phase": c.phase,
+                "tasks": c.tasks,
+                "TB read": round(c.read / 1e12, 3),
+                "TB written": round(c.written / 1e12, 3),
+                "files": round(c.files),
+                "requests": round(c.requests),
+                "GB a worker": round(c.memory / 1e9, 2),
+                "core-hours": round(c.core_hours, 1),
+            }
+            for c in costs
+        ],
+        "rests_on": {
+            "documents": round(corpus.documents),
+            "share with a duplicate": corpus.near,
+            "edges a document": corpus.edges,
+            "share removed": corpus.removed,
+            "bytes written a document": round(sum(c.written for c in costs) / corpus.documents, 1),
+            "band records a second and core": BAND_RECORDS,
+            "edge records a second and core": EDGE_RECORDS,
+            "edges joined a second and core": FOREST_EDGES,
+            "star records a second and core": STAR_RECORDS,
+            "cluster members a second and core": MEMBERS,
+            "verdicts a second and core": LISTS,
+            "exact keys a second and core": KEY_RECORDS,
+        },
+    }
 
 
 def table(costs: list[Cost]) -> str:

@@ -52,3 +52,14 @@ def test_memory_and_files_stay_small_at_any_size(billions: float) -> None:
         assert cost.requests <= 0.1 * n + 10_000, cost.phase
     assert sum(c.written for c in near) / n < 620
     assert sum(c.core_hours for c in exact + near) < 4 * max(1.0, billions)
+
+
+@pytest.mark.parametrize("bands", [14, 26])
+def test_stages_tell_their_costs(bands: int) -> None:
+    told = NearDuplicates(bands=bands).costs(45e9, 5_500)
+    costs = minhash_costs(Corpus(45e9, 5_500), bands=bands)
+    assert [p["phase"] for p in told["phases"]] == [c.phase for c in costs]
+    assert sum(p["TB written"] for p in told["phases"]) == pytest.approx(sum(c.written for c in costs) / 1e12, abs=0.01)
+    assert told["rests_on"]["documents"] == 45e9
+    forced = NearDuplicates(components="files").costs(1e6, 5_500)["phases"]
+    assert "stars_00" in [p["phase"] for p in forced]

@@ -1,0 +1,95 @@
+"""What a plan would take at another size: documents and core-hours from what is committed, barriers from their stages' models.
+
+Where the run folder holds a finished part of the plan, documents per byte of input, bytes of text per document and seconds per
+document are those measured; else they are assumed, and the forecast says so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corpusflow.accounting import account
+from corpusflow.errors import ConfigError
+from corpusflow.plan import Node, Plan
+from corpusflow.results import collect, committed_records
+from corpusflow.stage import Exchange
+
+#: Of crawls: 1 PB of gzipped WARC files are some 37 billion pages (FineWeb's figures), whose main text is some 5,500 bytes.
+_INPUT_BYTES: Final = 27_000.0
+_TEXT_BYTES: Final = 5_500.0
+_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15, "e": 10**18}
+_SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgtpe]?)b?\s*", re.IGNORECASE)
+
+
+def parse_size(text: str) -> float:
+    """Bytes, of `1PB`, `2.5 TB`, `300g`.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    found = _SIZE.fullmatch(text)
+    if found is None or not float(found[1]):
+        raise ConfigError(f"{text!r} is no size", hint="a number and a unit: 500GB, 1PB")
+    return float(found[1]) * _UNITS[found[2].lower()]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A plan at a size of input.
+
+    Attributes:
+        stages: per configured stage that has run: documents in, and core-hours at the pace measured.
+        barriers: per Exchange with a model: what its phases take, and what that rests on.
+        assumed: what could not be measured.
+    """
+
+    input_bytes: float
+    documents: float
+    text_bytes: float
+    stages: list[dict[str, Any]]
+    barriers: dict[str, dict[str, Any]]
+    assumed: list[str]
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON form."""
+        return dict(vars(self))
+
+
+def forecast(plan: Plan, size: float) -> Forecast:
+    """The plan at `size` bytes of input."""
+    counters, advice = collect(plan, lambda n: {} if n.kind == "sink" else committed_records(plan, n))
+    counts = account(plan, counters, advice)
+    given = sum(s.length for s in plan.shards)
+    sources = [n.index for n in plan.sources]
+    read = sum(int(counters[i].get("kept", 0)) for i in sources if i in counters)
+    whole = bool(read and given) and all(len(committed_records(plan, n)) == _shards(plan, n) for n in plan.sources)
+    assumed = []
+    if not whole:
+        assumed.append(
+            f"{_INPUT_BYTES:,.0f} bytes of input a document, since the run folder has not read all of its input"
+        )
+    documents = size * read / given if whole else size / _INPUT_BYTES
+    scale = size / given if whole else 0.0
+    text = [c for n in plan.wides if (c := counters.get(n.index)) and c.get("kept") and c.get("text_bytes")]
+    text_bytes = text[-1]["text_bytes"] / text[-1]["kept"] if text else _TEXT_BYTES
+    if not text:
+        assumed.append(f"{_TEXT_BYTES:,.0f} bytes of text a document, since no text is stored")
+    stages = [
+        {"stage": c.stage, "documents": c.entered * scale, "core_hours": c.seconds * scale / 3600}
+        for c in counts
+        if scale and c.entered
+    ]
+    barriers = {}
+    entered = {c.stage: c.entered * scale for c in counts if c.entered}
+    for node in plan.nodes:
+        if node.kind == "exchange":
+            stage = node.build()
+            if isinstance(stage, Exchange) and (told := stage.costs(entered.get(node.stage) or documents, text_bytes)):
+                barriers[node.stage] = dict(told)
+    return Forecast(size, documents, text_bytes, stages, barriers, assumed)
+
+
+def _shards(plan: Plan, node: Node) -> int:
+    return sum(s.source == node.index for s in plan.shards)

@@ -1,0 +1,51 @@
+"""`corpusflow plan --size`: a finished run at another size of input."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from small_runs import Call, SmallRun
+
+import corpusflow
+from corpusflow.errors import ConfigError
+from corpusflow.forecast import parse_size
+
+
+def test_documents_and_hours_grow_with_the_input(call: Call, small_run: SmallRun) -> None:
+    run = corpusflow.open_run(str(small_run.folder))
+    given = sum(s.length for s in run.plan.shards)
+    counts = {c.stage: c for c in run.counts()}
+    told = json.loads(call("plan", small_run.config, "--size", f"{given * 1000}", "--json").out)
+    assert told["input_bytes"] == given * 1000
+    assert not told["assumed"]
+    assert {s["stage"]: round(s["documents"]) for s in told["stages"]} == {
+        name: 1000 * c.entered for name, c in counts.items() if c.entered
+    }
+    assert all(s["core_hours"] >= 0 for s in told["stages"])
+    for stage, barrier in told["barriers"].items():
+        assert barrier["rests_on"]["documents"] == 1000 * counts[stage].entered
+        assert {"phase", "tasks", "TB written", "requests", "GB a worker"} <= set(barrier["phases"][0])
+    assert "dedup.exact" in told["barriers"]
+
+
+def test_what_has_not_run_is_assumed_and_said(call: Call, small_run: SmallRun, tmp_path: object) -> None:
+    done = call("plan", small_run.config, "--set", f"run.dir={tmp_path}/new", "--size", "1PB")
+    assert done.status == 0
+    assert "1000.0 TB of input: 37,037,037,037 documents of 5,500 bytes of text" in done.out
+    assert done.out.count("assumed: ") == 2
+    assert "what dedup.exact rests on" in done.out
+    assert call("plan", small_run.config, "--size", "much").status == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1PB", 1e15), ("2.5 tb", 2.5e12), ("300g", 3e11), ("12", 12), ("1kB", 1e3)], ids=str
+)
+def test_sizes(text: str, size: float) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "PB", "-1TB", "0GB", "1 XB", "1e3"])
+def test_other_words_are_no_sizes(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no size"):
+        parse_size(text)
