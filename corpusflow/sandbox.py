@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from corpusflow.errors import StageError
-from corpusflow.sandbox_child import ANSWER, ERROR, ITEM, MEMORY, NOT_STARTED
+from corpusflow.sandbox_child import ANSWER, ERROR, ITEM, MEMORY, NOT_STARTED, decoded, encoded
 
 Failure = Literal["deadline", "crash", "memory", "error"]
 Request = tuple[Mapping[str, Any], bytes | memoryview]
@@ -194,7 +194,7 @@ class _Item:
     __slots__ = ("body", "head", "size")
 
     def __init__(self, header: Mapping[str, Any], body: bytes | memoryview) -> None:
-        data = json.dumps(header).encode()
+        data = encoded(header)
         self.body = memoryview(body).cast("B")
         self.head = memoryview(ITEM.pack(len(data), self.body.nbytes) + data)
         self.size = self.head.nbytes + self.body.nbytes
@@ -313,7 +313,7 @@ class _Child:
             return None
         found = []
         with memoryview(self._got) as view:
-            header = json.loads(str(view[at : at + header_bytes], "utf-8"))
+            header = decoded(view[at : at + header_bytes])
             at += header_bytes
             for n in lengths:
                 found.append(bytes(view[at : at + n]))

@@ -1,6 +1,6 @@
 """The child's side of `corpusflow.sandbox`: reads items from its standard input, writes answers to its standard output.
 
-Imports the standard library and the worker, nothing else, so that a fresh child is ready in a few hundredths of a second.
+Imports the standard library, orjson and the worker, nothing else, so that a fresh child is ready in a few hundredths of a second.
 Dies with its parent: by signal where the system has one (Linux), at the end of its input everywhere.
 """
 
@@ -19,6 +19,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, Final
 
+import orjson
+
 #: An item: bytes of the JSON header, bytes of the body; header and body follow.
 ITEM: Final = struct.Struct("<IQ")
 #: An answer: status, bytes of the JSON header, number of parts, resident kB of the child; a uint64 length per part,
@@ -29,6 +31,22 @@ OK, ERROR, MEMORY, NOT_STARTED = range(4)
 Work = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], Sequence[bytes]]]
 _PR_SET_PDEATHSIG: Final = 1
 _PAGE_BYTES: Final = resource.getpagesize()
+
+
+def encoded(value: Any) -> bytes:
+    """JSON. Headers cost more than all else on the way through the pipes: orjson takes a tenth of json's time."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # lone surrogates, integers of more than 64 bits
+        return json.dumps(value).encode()
+
+
+def decoded(data: bytes | memoryview) -> Any:
+    """What `encoded` was given."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return json.loads(bytes(data))
 
 
 def main() -> None:
@@ -56,7 +74,7 @@ def _serve(items: BinaryIO, answers: BinaryIO, work: Work) -> None:
     while len(head := items.read(ITEM.size)) == ITEM.size:
         header_bytes, body_bytes = ITEM.unpack(head)
         try:
-            header = json.loads(items.read(header_bytes).decode())
+            header = decoded(items.read(header_bytes))
             body = items.read(body_bytes)
             answer, parts = work(header, body)
             status = OK
@@ -70,7 +88,7 @@ def _serve(items: BinaryIO, answers: BinaryIO, work: Work) -> None:
 
 
 def _reply(answers: BinaryIO, status: int, header: dict[str, Any], parts: Sequence[bytes]) -> None:
-    data = json.dumps(header).encode()
+    data = encoded(header)
     lengths = struct.pack(f"<{len(parts)}Q", *map(len, parts))
     view = memoryview(b"".join((ANSWER.pack(status, len(data), len(parts), _resident_kb()), lengths, data, *parts)))
     while view:

@@ -89,6 +89,11 @@ def test_answers_come_in_order_and_whole(sandbox: Sandbox) -> None:
     assert len({r.header["pid"] for r in got}) == 1
 
 
+def test_headers_may_hold_what_json_can(sandbox: Sandbox) -> None:
+    values = ["plain", "a\ud800b", "\u2028", 1 << 80, -1.5, None, True, {"k": ["\udfff"]}]
+    assert [r.header["n"] for r in sandbox.run([({"n": v}, b"") for v in values])] == values
+
+
 def test_no_items(sandbox: Sandbox) -> None:
     assert sandbox.run([]) == []
 
