@@ -11,9 +11,10 @@ import os
 from typing import Any
 
 from corpusflow.errors import StageError
+from corpusflow.fingerprint import fingerprint
 from corpusflow.phases import Inputs
 from corpusflow.plan import Node, Plan
-from corpusflow.stage import Sink
+from corpusflow.stage import Published, Sink
 from corpusflow.storage import storage_for
 
 MANIFEST = "manifest.json"
@@ -44,7 +45,7 @@ def publish(plan: Plan, node: Node) -> str:
     for name in names:
         if os.path.isabs(name) or ".." in name.split("/") or "\0" in name:
             raise StageError(f"{node.name} names a file outside its folder: {name!r}")
-    wanted = manifest_bytes(node, published.texts.get(MANIFEST), plan)
+    wanted = manifest_bytes(plan, node, published)
     try:
         if storage.get(f"{folder}/{MANIFEST}") == wanted and all(storage.exists(f"{folder}/{n}") for n in names):
             return folder
@@ -63,8 +64,15 @@ def publish(plan: Plan, node: Node) -> str:
     return folder
 
 
-def manifest_bytes(node: Node, given: str | None, plan: Plan) -> bytes:
-    """The Sink's own manifest, with what it was made by."""
+def manifest_bytes(plan: Plan, node: Node, published: Published) -> bytes:
+    """The Sink's own manifest, with what it was made by and a digest over all its files.
+
+    Whatever the Sink writes into its manifest, another content thus has another one: files that have changed (a takedown, input
+    that was added) are never taken for those that lie there.
+    """
+    given = published.texts.get(MANIFEST)
     body: dict[str, Any] = json.loads(given) if given else {}
-    body = {"sink": node.stage, "fingerprint": node.fp, "run": plan.name, **body}
-    return (json.dumps(body, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+    files = {name: part.digest for name, part in published.parts.items()}
+    texts = {name: text for name, text in published.texts.items() if name != MANIFEST}
+    made = {"sink": node.stage, "fingerprint": node.fp, "run": plan.name, "files_digest": fingerprint(files, texts)}
+    return (json.dumps({**made, **body}, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()

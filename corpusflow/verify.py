@@ -317,7 +317,7 @@ def _published_problems(plan: Plan, node: Node, sink: Sink) -> Iterator[Problem]
         except (FileNotFoundError, NotADirectoryError):
             yield problem(name, "missing from the export")
     texts = {n: t.encode() for n, t in published.texts.items() if n != MANIFEST}
-    texts[MANIFEST] = manifest_bytes(node, published.texts.get(MANIFEST), plan)
+    texts[MANIFEST] = manifest_bytes(plan, node, published)
     for name, text in sorted(texts.items()):
         try:
             if storage.get(f"{folder}/{name}") != text:

@@ -230,7 +230,6 @@ class _Takedown:
             if shown == node.fp or (shown is None and plan.fp == self.latest.fp):
                 changed = any(root.startswith(plan.root(node) + "/") for root in self._touched)
                 if changed:
-                    self.storage.delete(f"{folder}/{MANIFEST}")  # without digests in it, it may be what it was
                     self.outcome.published.append(os.path.basename(folder))
                 publish(plan, node)
 
