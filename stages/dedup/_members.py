@@ -81,9 +81,15 @@ class Members:
         )
 
     def take(self, at: np.ndarray) -> Members:
-        """Some of them."""
-        places = None if self.at is None else self.at[at]
-        return Members(self.records[at], self.columns.take(pa.array(at)), self.packed, places)
+        """Some of them; texts of the others are let go of where they are most."""
+        records, columns = self.records[at], self.columns.take(pa.array(at))
+        if self.packed is None or self.at is None:
+            return Members(records, columns)
+        places = self.at[at]
+        if 2 * len(places) >= sum(map(len, self.packed)):
+            return Members(records, columns, self.packed, places)
+        few = pa.chunked_array(self.packed, pa.large_binary()).take(pa.array(places)).combine_chunks()
+        return Members(records, columns, (few,), np.arange(len(places)))
 
     def slice(self, start: int, end: int) -> Members:
         """Members [start, end)."""
