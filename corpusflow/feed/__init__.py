@@ -8,7 +8,7 @@
         ...
     state = loader.state_dict()                # resumes at the next sequence, on any number of ranks
 
-numpy alone; `corpusflow.feed.torch` wraps the same order for torch's DataLoader.
+numpy alone; `corpusflow.feed.torch` wraps the same order for torch's DataLoader, `corpusflow.feed.ray` for Ray Data and Train.
 """
 
 from corpusflow.feed.dataset import TokenDataset
