@@ -1,12 +1,10 @@
-"""Config to Plan: expands composites, inserts Scores that rules need, puts wide checkpoints where text must be stored,
-cuts at barriers, and fingerprints every node.
+"""Config to Plan: stages in order become nodes with columns, steps cut at barriers, and fingerprints.
 
 Reads the config, the stage classes, model files (for their hashes) and the input listing; writes nothing.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpusflow import registry
-from corpusflow.build import build_stage, content_sha256, find_model, model_fields
-from corpusflow.config import Config, StageConfig
+from corpusflow.arrangement import Arrangement, Item
+from corpusflow.build import model_fields
+from corpusflow.config import Config
 from corpusflow.errors import ConfigError
 from corpusflow.fingerprint import fingerprint
 from corpusflow.pinned import pinned_path
@@ -25,19 +23,6 @@ from corpusflow.plan import SOURCE_BASE, Kind, Node, Plan, Shard, Step, parse_ty
 from corpusflow.plan_notes import notes_on
 from corpusflow.schema import BYTES_COLUMNS, DOCUMENT_COLUMNS, OPTIONAL, is_signal
 from corpusflow.stage import Composite, Exchange, Filter, Score, Sink, Source, Stage, Transform, parameters
-
-
-@dataclass
-class _Item:
-    """A stage on its way to becoming a node."""
-
-    stage: str
-    reference: str
-    configured: Stage | None
-    piece: int
-    part: Stage | None  # None for a wide checkpoint
-    where: str
-    inserted: bool = False
 
 
 @dataclass
@@ -66,165 +51,11 @@ class Planner:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.run_dir = os.path.abspath(config.run.dir)
-        self.models: dict[str, str] = {}  # sha256 -> path, "" for a built-in file
-        self.code: dict[str, str] = {}  # path of a user's stage file -> sha256
-        self._model_of: dict[str, str] = {}  # path -> sha256
-        self._configured: list[tuple[StageConfig, Stage]] = []
-        self.sources = tuple(self._source(i, c) for i, c in enumerate(config.input))
-
-    # ---- stages ----
-
-    def _build(self, section: str, i: int, given: StageConfig) -> Stage:
-        place = self.config.where(section, i)
-        try:
-            cls = registry.find(given.name)
-            stage = build_stage(given.name, cls, given.params)
-            self._hash_models(given.name, cls, stage)
-            if ".py:" in given.name:
-                path = os.path.abspath(given.name.rpartition(":")[0])
-                self.code[path] = content_sha256(path)
-        except ConfigError as e:
-            raise ConfigError(f"{place}: {e.message}", hint=e.hint) from e
-        return stage
-
-    def _hash_models(self, name: str, cls: type[Stage], stage: Stage) -> None:
-        for key in model_fields(cls):
-            value = getattr(stage, key)
-            if value:
-                sha = self._sha_of_model(name, cls, key, value)
-                # what lies in a provider's package is on every node; what lies beside a user's file is not
-                given = os.path.exists(value) or ".py:" in name
-                self.models.setdefault(sha, find_model(name, cls, key, value) if given else "")
-
-    def _sha_of_model(self, name: str, cls: type[Stage], key: str, value: str) -> str:
-        path = find_model(name, cls, key, value)  # a bare name is another file in another stage's folder
-        if path not in self._model_of:
-            self._model_of[path] = content_sha256(path)
-        return self._model_of[path]
-
-    def _source(self, i: int, given: StageConfig) -> _Item:
-        stage = self._build("input", i, given)
-        if not isinstance(stage, Source):
-            raise ConfigError(
-                f"{self.config.where('input', i)}: {given.name} is not an input",
-                hint="inputs are the ingest.* stages that read files",
-            )
-        return _Item(given.name, given.name, stage, -1, stage, self.config.where("input", i))
-
-    def _items(self) -> list[_Item]:
-        items: list[_Item] = []
-        for section in ("stages", "output"):
-            for i, given in enumerate(getattr(self.config, section)):
-                stage = self._build(section, i, given)
-                where = self.config.where(section, i)
-                if isinstance(stage, Source):
-                    raise ConfigError(f"{where}: {given.name} reads input", hint="move it to `input:`")
-                if (section == "output") != isinstance(stage, Sink):
-                    other = "output" if section == "stages" else "stages"
-                    raise ConfigError(
-                        f"{where}: {given.name} does not belong under {section}", hint=f"move it to `{other}:`"
-                    )
-                self._configured.append((given, stage))
-                parts = stage.expand() if isinstance(stage, Composite) else (stage,)
-                for piece, part in enumerate(parts):
-                    index = piece if isinstance(stage, Composite) else -1
-                    items.append(_Item(given.name, _reference(given.name), stage, index, part, where))
-        return items
-
-    # ---- inserting ----
-
-    def _with_scores(self, items: list[_Item]) -> list[_Item]:
-        """The items, with a Score in front of each stage that reads a signal which nobody has measured on this text."""
-        available: dict[str, _Item] = {}
-        out: list[_Item] = []
-
-        def need(item: _Item, trail: tuple[str, ...]) -> None:
-            part = item.part
-            for column in part.inputs() if part is not None else ():
-                if is_signal(column) and column not in available and not column.endswith(OPTIONAL):
-                    if column in trail:
-                        raise ConfigError(f"{item.where}: {column} depends on itself ({' -> '.join(trail)})")
-                    score = self._score_for(column, item)
-                    need(score, (*trail, column))
-                    add(score)
-
-        def add(item: _Item) -> None:
-            part = item.part
-            if isinstance(part, Transform) and "text" in part.outputs():
-                stale = {c for c, by in available.items() if isinstance(by.part, Score) and _reads_text(by, available)}
-                for column in stale:
-                    del available[column]
-            for column in part.outputs() if part is not None else ():
-                if is_signal(column):
-                    available[column] = item
-            out.append(item)
-
-        for item in items:
-            if isinstance(item.part, Score) and all(c in available for c in item.part.outputs()):
-                previous = available[next(iter(item.part.outputs()))]
-                if previous.inserted and (previous.stage, previous.part) == (item.stage, item.part):
-                    continue  # measured already, on this very text, for an earlier rule
-            need(item, ())
-            add(item)
-        return out
-
-    def _score_for(self, column: str, reader: _Item) -> _Item:
-        """A Score that adds `column`: as the config has it (its parameters, measured again), else by default parameters."""
-        for given, stage in self._configured:
-            parts = stage.expand() if isinstance(stage, Composite) else (stage,)
-            for piece, part in enumerate(parts):
-                if isinstance(part, Score) and column in part.outputs() and not part.survivors_only:
-                    index = piece if isinstance(stage, Composite) else -1
-                    return _Item(given.name, _reference(given.name), stage, index, part, reader.where, inserted=True)
-        found = registry.score_for(column)
-        if found is None:
-            raise ConfigError(
-                f"{reader.where}: {reader.stage} reads {column}, which no stage before it makes",
-                hint="`corpusflow stages` lists what each stage adds",
-            )
-        name, cls, piece = found
-        stage = cls()
-        self._hash_models(name, cls, stage)
-        if isinstance(stage, Composite):
-            return _Item(name, name, stage, piece, stage.expand()[piece], reader.where, inserted=True)
-        return _Item(name, name, stage, -1, stage, reader.where, inserted=True)
-
-    # ---- wide checkpoints ----
-
-    def _with_wides(self, items: list[_Item]) -> list[_Item]:
-        """A wide checkpoint per segment that rewrites documents: behind its last Transform and the gates that follow it, so
-        that text is written once and what a gate drops is never stored; the same for every Transform with `keep`."""
-        out: list[_Item] = []
-        segment: list[_Item] = []
-
-        def close() -> None:
-            transforms = [i for i, it in enumerate(segment) if isinstance(it.part, Transform)]
-            stored: dict[int, _Item] = {}  # position the checkpoint stands behind -> whose text it is
-            for i, after in itertools.pairwise([*transforms, len(segment)]):
-                part = segment[i].part
-                if after == len(segment) or (isinstance(part, Transform) and part.keep):
-                    gates = [k for k in range(i + 1, after) if _is_gate(segment[k])]
-                    stored[gates[-1] if gates else i] = segment[i]
-            for i, item in enumerate(segment):
-                out.append(item)
-                if (whose := stored.get(i)) is not None:
-                    out.append(_Item(whose.stage, "", None, -1, None, whose.where))
-
-        for item in items:
-            if isinstance(item.part, (Exchange, Sink)):
-                close()
-                segment = []
-                out.append(item)
-            else:
-                segment.append(item)
-        close()
-        return out
-
-    # ---- nodes ----
+        self._stages = Arrangement(config)
 
     def plan(self, shards: tuple[Shard, ...], epoch: int) -> Plan:
         """The Plan for an input listing."""
-        items = [*self.sources, *self._with_wides(self._with_scores(self._items()))]
+        items = self._stages.ordered()
         state = _State(columns={k: type_string(v) for k, v in DOCUMENT_COLUMNS.items()})
         nodes: list[Node] = []
         shard_set = fingerprint([s.key for s in shards])
@@ -252,32 +83,37 @@ class Planner:
             shards=shards,
             document_columns=columns,
             sample=self.config.run.sample,
-            models=self.models,
-            code=self.code,
+            models=self._stages.models,
+            code=self._stages.code,
             notes=notes_on(nodes, redacting),
         )
 
+    @property
+    def sources(self) -> tuple[Item, ...]:
+        """The config's inputs."""
+        return self._stages.sources
+
     def source_op(self, i: int) -> str:
         """Fingerprint of a Source's operation; part of the key of its shards."""
-        return self._op_fp(self.sources[i])
+        return self._op_fp(self._stages.sources[i])
 
-    def _op_fp(self, item: _Item) -> str:
+    def _op_fp(self, item: Item) -> str:
         part = item.part
         if part is None:
             return fingerprint("wide", 1)
         values = parameters(part, semantic_only=True)
         for key in model_fields(type(part)):
             if values.get(key):
-                values[key] = self._sha_of_model(item.stage, type(part), key, values[key])
+                values[key] = self._stages.sha_of_model(item.stage, type(part), key, values[key])
         reference = item.reference
         if ".py:" in reference:
             path, _, attribute = reference.rpartition(":")
-            reference = self.code[os.path.abspath(path)] + ":" + attribute
+            reference = self._stages.code[os.path.abspath(path)] + ":" + attribute
         if isinstance(part, Filter):
             return fingerprint(reference, [r.as_data() for r in part.rules()])
         return fingerprint(reference, type(part).__qualname__, part.version, values)
 
-    def _node(self, index: int, item: _Item, state: _State, nodes: list[Node], shard_set: str) -> Node:
+    def _node(self, index: int, item: Item, state: _State, nodes: list[Node], shard_set: str) -> Node:
         part = item.part
         kind = _kind(part)
         reads = _available(part.inputs() if part is not None else (), state)
@@ -344,46 +180,27 @@ class Planner:
             return fingerprint(kind, state.content, list(state.columns))
         return fingerprint(kind, op_fp, state.content, {c: nodes[i].content for c, i in sorted(providers.items())})
 
-    def _label(self, item: _Item, kind: Kind) -> str:
+    def _label(self, item: Item, kind: Kind) -> str:
         if isinstance(item.configured, Composite):
             same = [i for i, p in enumerate(item.configured.expand()) if _kind(p) == kind]
             if len(same) > 1:
                 return f"{kind}{same.index(item.piece) + 1}"
         return kind
 
-    def _pinned(self, item: _Item) -> Mapping[str, Any]:
+    def _pinned(self, item: Item) -> Mapping[str, Any]:
         """Parameters with a model's path replaced by that of its copy in the run folder."""
         if item.configured is None:
             return {}
         values = parameters(item.configured)
         for key in model_fields(type(item.configured)):
             if values.get(key):
-                sha = self._sha_of_model(item.stage, type(item.configured), key, values[key])
-                if self.models.get(sha):
-                    values[key] = pinned_path(self.run_dir, sha, self.models[sha])
+                sha = self._stages.sha_of_model(item.stage, type(item.configured), key, values[key])
+                if self._stages.models.get(sha):
+                    values[key] = pinned_path(self.run_dir, sha, self._stages.models[sha])
         return values
 
 
-def _is_gate(item: _Item) -> bool:
-    return isinstance(item.part, Filter) and item.part.gate
-
-
-def _reference(name: str) -> str:
-    """What workers find the class by: a user's file gets its full path, since their working directory is another."""
-    return os.path.abspath(name) if ".py:" in name else name
-
-
-def _reads_text(item: _Item, available: Mapping[str, _Item]) -> bool:
-    part = item.part
-    if part is None:
-        return False
-    return any(
-        c == "text" or (c in available and available[c] is not item and _reads_text(available[c], available))
-        for c in (c.removesuffix(OPTIONAL) for c in part.inputs())
-    )
-
-
-def _check_columns(item: _Item, reads: tuple[str, ...], types: Mapping[str, pa.DataType]) -> None:
+def _check_columns(item: Item, reads: tuple[str, ...], types: Mapping[str, pa.DataType]) -> None:
     """Scores make signals, and rules look at nothing else; `types` are those of the signals read."""
     if isinstance(item.part, Score) and (plain := [c for c in item.part.outputs() if not is_signal(c)]):
         raise ConfigError(
