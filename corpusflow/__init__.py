@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RunFailedError,
         StageError,
     )
+    from corpusflow.function_score import document_score
     from corpusflow.inputs import FileSource
     from corpusflow.packing import Packing, pack
     from corpusflow.rules import Rule
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
         Split,
         Stage,
         Transform,
-        document_score,
         param,
     )
     from corpusflow.storage import Storage, storage_for
@@ -64,6 +64,7 @@ _HOME = {
         "RunFailedError",
         "StageError",
     ),
+    "corpusflow.function_score": ("document_score",),
     "corpusflow.inputs": ("FileSource",),
     "corpusflow.packing": ("Packing", "pack"),
     "corpusflow.rules": ("Rule",),
@@ -96,7 +97,6 @@ _HOME = {
         "Split",
         "Stage",
         "Transform",
-        "document_score",
         "param",
     ),
     "corpusflow.storage": ("Storage", "storage_for"),
