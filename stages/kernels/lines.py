@@ -111,8 +111,9 @@ def measure_lines(text: Any, newlines: Any, unicode: Any, scratch: Any, out: Any
     """
     out[:] = 0
     end = text.shape[0]
+    most = min(newlines + 1, end - newlines)  # lines that are not blank: each has a byte of its own
     size = 16
-    while size < 2 * newlines + 2:
+    while size < 2 * most:
         size *= 2
     mask = size - 1
     scratch.lines[: mask + 1] = np.uint64(0)

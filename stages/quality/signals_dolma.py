@@ -26,7 +26,7 @@ MEDIAN: Final = "dolma_median_word_length"
 class DolmaSignals(Score):
     """Dolma's Gopher attributes as counts, for the rule sets' dialect of that name."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text", "language.code")
     adds: ClassVar[Mapping[str, pa.DataType]] = {
         **{PREFIX + name: pa.int64() for name in COUNTED if name != _DOUBLE},
@@ -36,7 +36,9 @@ class DolmaSignals(Score):
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = count_spaced(batch, measure, COUNTED)
         double = columns.pop(PREFIX + _DOUBLE)
-        columns[PREFIX + MEDIAN] = pc.divide(double.cast(pa.float32()), pa.scalar(2.0, pa.float32()))
+        # Not by way of float32, which cannot hold the double median of a word of nine million characters: Arrow refuses it.
+        median = pc.divide(double.cast(pa.float64()), pa.scalar(2.0, pa.float64()))
+        columns[PREFIX + MEDIAN] = median.cast(pa.float32(), safe=False)
         return pa.RecordBatch.from_pydict(columns)
 
     def warm(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import time
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from stages.quality.signals_datatrove import DatatroveSignals
 from stages.quality.signals_dclm import DclmSignals
 from stages.quality.signals_dictionary import DictionarySignals
 from stages.quality.signals_dolma import DolmaSignals
+from stages.quality.signals_redpajama import RedPajamaSignals
 
 pytestmark = pytest.mark.bench
 PEER = os.environ.get("CORPUSFLOW_DATATROVE_PYTHON")
@@ -155,3 +157,29 @@ def test_dictionary_words() -> None:
     texts = pa.array(found * 20, pa.large_string())
     batch = batch_of(texts, "zh")
     report("quality.signals_dictionary on Chinese", texts, best(lambda: DictionarySignals().score(batch), times=2))
+
+
+PIECES = ["a", " ", "a ", "\n", ".\n", "a. ", "?-", ")", "中", "word ", "… ", "ab\n\n", "e.g. ", "http://a.b/c?d ", "\u0301",
+          "#", "- a\n", "x,y"]  # fmt: skip
+
+
+def test_eight_megabytes_take_ten_times_the_time_of_one_at_most() -> None:
+    """One document of one short piece again and again; CPU time of the code itself, without the system's for fresh pages."""
+
+    def seconds(score: Score, piece: str, size: int) -> float:
+        batch = batch_of(pa.array([piece * (size // len(piece.encode()))], pa.large_string()), "en")
+        start = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+        score.score(batch)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_utime - start
+
+    scores = [Signals(), DatatroveSignals(), DclmSignals(), DolmaSignals(), RedPajamaSignals()]
+    scores += [p for p in C4().expand() if isinstance(p, Score)]
+    for score in scores:
+        worst = (0.0, "")
+        for piece in PIECES:
+            seconds(score, piece, 1000)
+            small = min(seconds(score, piece, 1 << 20) for _ in range(5))
+            large = min(seconds(score, piece, 8 << 20) for _ in range(3))
+            worst = max(worst, (large / max(small, 0.01), piece))
+        print(f"\n{type(score).__name__}: 8 MB take {worst[0]:.1f} times as long as 1 MB at most ({worst[1]!r})")
+        assert worst[0] <= 10

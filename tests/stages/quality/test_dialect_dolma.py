@@ -141,6 +141,11 @@ def test_median_not_mean() -> None:
     assert rules[0].column == "quality.dolma_median_word_length"
 
 
+def test_a_word_of_nine_million_characters() -> None:
+    (counts,) = counts_of(["x" * 9_000_001])
+    assert counts["median_word_length"] == 9_000_001.0
+
+
 DATA = Path(os.environ.get("CORPUSFLOW_TEST_DATA", "nowhere")) / "parity" / "text.parquet"
 PEER = os.environ.get("CORPUSFLOW_DOLMA_PYTHON")
 #: Dolma's attribute -> ours.

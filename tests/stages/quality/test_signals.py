@@ -13,10 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpusflow import Score, Transform
 from stages.kernels.lines import is_bullet
 from stages.kernels.unicode_classes import CLOSING, GARBAGE, HAN, HANGUL, KANA, TERMINAL, UNSPACED, unicode_tables
 from stages.quality._stop_words import LISTS
+from stages.quality.c4 import C4
+from stages.quality.dclm import Dclm
 from stages.quality.signals import ENTROPY, SIGNALS, Signals
+from stages.quality.signals_datatrove import DatatroveSignals
+from stages.quality.signals_dclm import DclmSignals
+from stages.quality.signals_dolma import DolmaSignals
+from stages.quality.signals_redpajama import RedPajamaSignals
 
 
 def signals_of(texts: list[str | None], language: str | None = "en") -> list[dict[str, int | float | None]]:
@@ -301,6 +308,22 @@ def test_time_is_linear_in_the_text(piece: str, language: str) -> None:
     seconds(1000)
     small = min(seconds(250_000) for _ in range(3))
     assert seconds(2_000_000) < 10 * 8 * small + 0.2  # eight times the text; quadratic would be sixty-four
+
+
+SCORES: list[Score | Transform] = [
+    Signals(), DatatroveSignals(), DclmSignals(), DolmaSignals(), RedPajamaSignals(),
+    *(p for stage in (C4(), C4(dialect="datatrove"), Dclm()) for p in stage.expand() if isinstance(p, (Score, Transform))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("score", SCORES, ids=[f"{i}-{type(s).__name__}" for i, s in enumerate(SCORES)])
+def test_ten_megabytes_without_a_space(score: Score | Transform) -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"text": pa.array(["a" * 10_000_000, "b"], pa.large_string()), "language.code": pa.array(["en", "en"])}
+    )
+    out = score.score(batch) if isinstance(score, Score) else score.transform(batch)
+    alone = score.score(batch.slice(1)) if isinstance(score, Score) else score.transform(batch.slice(1))
+    assert out.slice(1).to_pylist() == alone.to_pylist()
 
 
 def test_counts_match_numpy_types() -> None:
