@@ -40,7 +40,7 @@ _WINDOW_ITEMS: Final = 256
 _WINDOW_BYTES: Final = 4 << 20
 #: With so many in flight, answers are let gather for so long: waking up for each took a tenth of the time of parsing a page.
 _NAP_ITEMS: Final = 32
-_NAP_SECONDS: Final = 0.002
+_NAP_SECONDS: Final = 0.004
 _PIPE_BYTES: Final = 1 << 20
 _START_SECONDS: Final = 60.0
 _BOOT: Final = (
