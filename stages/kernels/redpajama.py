@@ -18,7 +18,7 @@ import numpy as np
 from stages.kernels.buffers import TextBuffers
 from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.lines import find_newline, strip
-from stages.kernels.ngrams import Scratch, keep_repeated, make_scratch, number_ngrams, sum_characters
+from stages.kernels.ngrams import Scratch, keep_repeated, log2, make_scratch, number_ngrams, sum_characters
 from stages.kernels.unicode_classes import (
     ALPHA,
     LOWER,
@@ -42,6 +42,7 @@ COUNTED: Final = (
 _LINES, _RAW, _WORDS, _TOP, _DUP = 5, 9, 12, 15, 18
 _NEWLINE, _STOP, _HASH, _ELLIPSIS, _UNDERSCORE = 0x0A, 0x2E, 0x23, 0x2026, 0x5F
 _WORDLIKE: Final = ALPHA | NUMBER
+_LN2: Final = 0.6931471805599453
 _SEED: Final = np.uint64(0xCBF29CE484222325)
 
 
@@ -161,10 +162,16 @@ def _normalised_words(text: Any, unicode: Any, lower: Any, lengths: Any, words: 
 
 
 @inner
-def _count_ngrams(n: Any, words: Any, scratch: Any, covered: Any, out: Any, top: Any, dup: Any) -> None:
+def _count_ngrams(n: Any, words: Any, scratch: Any, covered: Any, out: Any, top: Any, dup: Any) -> Any:
+    """Counts of words and n-grams; returns the entropy of the words, in nats."""
     sum_characters(n, words.chars, scratch)
     m, distinct = number_ngrams(n, 1, words.hash, scratch)
     out[0], out[1], out[2] = n, scratch.sums[n], distinct
+    weighted = 0.0
+    for number in range(distinct):
+        if scratch.counts[number] > 1:
+            weighted += scratch.counts[number] * log2(scratch.counts[number])
+    entropy = max(0.0, log2(n) - weighted / n) * _LN2 if n else 0.0
     for order in range(2, 11):
         m, distinct = number_ngrams(keep_repeated(m, scratch), order, words.hash, scratch)
         if order <= 4:
@@ -182,6 +189,7 @@ def _count_ngrams(n: Any, words: Any, scratch: Any, covered: Any, out: Any, top:
                     covered[scratch.position[j] + k] = True
         for i in range(n):
             dup[order - 5] += words.chars[i] if covered[i] else 0
+    return entropy
 
 
 @inner
@@ -195,8 +203,9 @@ def _count_pairs(n: Any, words: Any, first: Any, second: Any) -> Any:
 
 @kernel
 def _measure(
-    offsets: Any, data: Any, apply: Any, unicode: Any, lower: Any, lengths: Any, lorem: Any, scratch: Any, out: Any
-) -> None:
+    offsets: Any, data: Any, apply: Any, unicode: Any, lower: Any, lengths: Any, lorem: Any, scratch: Any, out: Any,
+    entropy: Any,
+) -> None:  # fmt: skip
     counts = scratch.counts
     for d in range(apply.shape[0]):
         if not apply[d]:
@@ -207,7 +216,7 @@ def _measure(
         _count_lines(text, unicode, counts[_LINES:_RAW])
         n = _normalised_words(text, unicode, lower, lengths, scratch.words)
         counts[4] = _count_pairs(n, scratch.words, lorem[0], lorem[1])
-        _count_ngrams(
+        entropy[d] = _count_ngrams(
             n, scratch.words, scratch.ngrams, scratch.covered, counts[_WORDS:_TOP], counts[_TOP:_DUP], counts[_DUP:]
         )
         for k in range(out.shape[0]):
@@ -222,16 +231,21 @@ def _hash(word: str) -> int:
     return h | 1
 
 
-def measure(text: TextBuffers, apply: np.ndarray) -> np.ndarray:
-    """int64 (len(COUNTED), n) counts of the documents where `apply` (bool (n,)) holds, 0 elsewhere."""
+def measure(text: TextBuffers, apply: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the documents where `apply` (bool (n,)) holds, 0 elsewhere.
+
+    Returns:
+        int64 (len(COUNTED), n) counts, and float32 (n,) entropy of the normalised words in nats.
+    """
     out = np.zeros((len(COUNTED), len(text.valid)), np.int64)
     room = int(np.diff(text.offsets).max(initial=0)) + 2
     scratch = RedPajamaScratch(
         np.zeros(len(COUNTED), np.int64), make_words(room), make_scratch(room), np.empty(room, np.bool_)
     )
+    entropy = np.zeros(len(text.valid), np.float32)
     lorem = np.array([_hash("lorem"), _hash("ipsum")], np.uint64)
     _measure(
         text.offsets, text.data, apply & text.valid, unicode_tables(), lower_table(), decomposed_lengths(), lorem,
-        scratch, out,
+        scratch, out, entropy,
     )  # fmt: skip
-    return out
+    return out, entropy

@@ -164,6 +164,7 @@ DEFINITIONS: Final[Mapping[str, Definition]] = {
         "words": "normalised words", "word_chars": "characters of those, decomposed",
         "unique_words": "distinct normalised words",
     }),
+    "rp_unigram_entropy": Definition("nats", "entropy of the normalised words' distribution", _RP),
     **_grams("rp", _RP, "characters of the most frequent {n}-gram, times its occurrences; 0 if it occurs once",
              "characters under {n}-grams that occur more than once, all copies"),
 }  # fmt: skip

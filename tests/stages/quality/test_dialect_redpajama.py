@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import string
 import unicodedata
 from collections import Counter
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,10 +47,13 @@ TEXTS = st.one_of(
 )
 
 
-def expected(text: str) -> dict[str, int]:
+def expected_words(text: str) -> list[str]:
     plain = text.translate(str.maketrans("", "", string.punctuation)).lower()
-    plain = unicodedata.normalize("NFD", re.sub(r"\s+", " ", plain.strip()))
-    words, raw = plain.split(), re.findall(r"\w+|[^\w\s]+", text)
+    return unicodedata.normalize("NFD", re.sub(r"\s+", " ", plain.strip())).split()
+
+
+def expected(text: str) -> dict[str, int]:
+    words, raw = expected_words(text), re.findall(r"\w+|[^\w\s]+", text)
     lines = [m[0] for m in re.finditer(r"([^\n]*\n|[^\n]+$)", text)]
     bullets = tuple("•‣▶◀◦■□▪▫–")
     found = {
@@ -91,7 +96,12 @@ def counts_of(text: str) -> dict[str, int]:
 def test_signals_are_their_definitions(text: str) -> None:
     # Words are compared as they are written: composed and decomposed forms of one word are one to RedPajama only.
     text = unicodedata.normalize("NFC", text)
-    assert counts_of(text) == expected(text)
+    found = counts_of(text)
+    entropy = found.pop("unigram_entropy")
+    assert found == expected(text)
+    words = expected_words(text)
+    shares = [k / len(words) for k in Counter(words).values()]
+    assert entropy == pytest.approx(-sum(p * math.log(p) for p in shares), abs=1e-5)
 
 
 def test_golden_vector() -> None:

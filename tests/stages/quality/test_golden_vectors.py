@@ -149,6 +149,8 @@ REDPAJAMA = {
     "words": 15,  # 4 + 4 + 4 + 3
     "word_chars": 38,  # 3+3+4+4 | 8 | 8 | 3+3+2
     "unique_words": 8,  # the cat cant sit… to be end 42
+    # the, to and be come 2, 4 and 4 times, five words once: ln 15 - (2 ln 2 + 4 ln 4 + 4 ln 4) / 15
+    "unigram_entropy": pytest.approx(1.876274, abs=1e-6),
     "symbols": 3,
     "sentences": 2,  # up to `...`, and what follows
     "lines": 5,
