@@ -7,10 +7,12 @@ ends within a sample is said by `seq_lengths` beside its tokens, or for padded f
 
 from __future__ import annotations
 
+import struct
+import tarfile
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import IO, Any, ClassVar, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,7 @@ from corpusflow import Check, ConfigError, Packing, PhaseInputs, PhaseTask, Publ
 from ._publish import numbered, published
 from ._shuffle import WRITE
 from ._tokens import Piece, TokenSink
-from ._verify import TOKENS, find_tokens, token_files
+from ._verify import TOKENS, TokenFile, find_tokens, sample_documents, token_files
 
 _DROPPED: Final = "dropped_tokens"
 _PADDING: Final = "padding_tokens"
@@ -97,6 +99,14 @@ class SampleSink(TokenSink):
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         """Write one file of the format; its parts are called ``<split>.<suffix>``. Returns how many samples it holds."""
 
+    @abstractmethod
+    def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        """Tokens of a file that `write_samples` wrote, one array or several in its order, for `verify`.
+
+        Raises:
+            ValueError: the file is not of the format.
+        """
+
     def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> dict[str, int]:
         noted: dict[str, int] = {}
         if self.sequence is None:
@@ -149,7 +159,7 @@ class SampleSink(TokenSink):
         return {}
 
     def verify(self, inputs: PhaseInputs, sample: int) -> Iterator[Check]:
-        """The document indexes against what was written; the samples themselves are the format's to read."""
+        """The document indexes against what was written, and the samples against the indexes and the run's own tokens."""
         problems, documents = [], 0
         info = inputs.info(WRITE)
         for split, stem, task in numbered(inputs):
@@ -170,6 +180,51 @@ class SampleSink(TokenSink):
             if noted["samples"] != expected:
                 problems.append(f"{stem}: {noted['samples']} samples, {expected} expected")
         yield Check("sample files have as many documents and samples as their indexes say", documents, tuple(problems))
+        yield self._follow(inputs, sample)
+
+    def _follow(self, inputs: PhaseInputs, sample: int) -> Check:
+        """Every file read through; a sample of documents has the run's tokens in it."""
+        wanted = sample_documents(inputs, sample, ("id", TOKENS))
+        expected = {row["id"]: row[TOKENS] for row in wanted.to_pylist()}
+        problems: list[str] = []
+        for file, noted in token_files(inputs, WRITE):
+            (suffix,) = set(file.parts) - _INDEXES
+            name = f"{file.stem}.{suffix}"
+            try:
+                with inputs.open(file.parts[suffix]) as stream:
+                    tokens = np.concatenate([*self.read_samples(stream, np.dtype(noted["dtype"])), np.zeros(0, "<u2")])
+            except (ValueError, KeyError, struct.error, pa.ArrowException, tarfile.TarError) as e:
+                problems.append(f"{name} cannot be read: {type(e).__name__}: {e}")
+                continue
+            size = noted["tokens"] + noted.get(_PADDING, 0) - noted.get(_DROPPED, 0)
+            if len(tokens) != size:
+                problems.append(f"{name}: {len(tokens)} tokens in samples, {size} expected")
+                continue
+            rows = np.flatnonzero(pc.is_in(file.index.column("id"), value_set=wanted.column("id")).to_numpy())
+            for row, places in self._stretches(inputs, file, rows):
+                key = file.index.column("id")[row].as_py()
+                own = np.array(expected.pop(key), np.int64)
+                # the last document of a file that cuts samples may go on behind them
+                if any(
+                    not np.array_equal(tokens[at : at + n], own[i : i + n][: max(0, len(tokens) - at)])
+                    for i, n, at in places
+                ):
+                    problems.append(f"{name}: the tokens of {key} are not those that the run has of it")
+        problems += [f"{key} is in no file" for key in expected]
+        return Check("sampled documents have the run's tokens in the samples", wanted.num_rows, tuple(problems[:10]))
+
+    def _stretches(
+        self, inputs: PhaseInputs, file: TokenFile, rows: np.ndarray
+    ) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
+        """(row, [(first token of the document, number, where in the file)]) of documents of a file."""
+        if not self.padded:
+            for row in rows.tolist():
+                yield row, [(0, int(file.lengths[row]), int(file.starts[row]))]
+            return
+        pieces = inputs.read_parquet(file.parts["pieces.parquet"])
+        for row in rows.tolist():
+            own = pieces.filter(pc.equal(pieces.column("document"), row)).to_pylist()
+            yield row, [(p["start"], p["length"], p["offset"]) for p in own]
 
     def _pad(self, inputs: PhaseInputs) -> int:
         if self.pad is not None:

@@ -106,8 +106,8 @@ def follow(inputs: PhaseInputs, phase: str, sample: int) -> Iterator[Check]:
         yield from _decoded(maker, decode, expected, spans)
 
 
-def sample_documents(inputs: PhaseInputs, sample: int) -> pa.Table:
-    """`id`, tokens and `text` of about `sample` documents with tokens, spread over shards; chosen by a hash of the id."""
+def sample_documents(inputs: PhaseInputs, sample: int, columns: Sequence[str] = ("id", TOKENS, "text")) -> pa.Table:
+    """Columns of about `sample` documents with tokens, spread over shards; chosen by a hash of the id."""
     names = pa.array([str(s) for s in inputs.shards], pa.string())
     order: np.ndarray = np.argsort(id_hashes(names, _SAMPLE_SEED)[:, 0])
     shards = [inputs.shards[i] for i in order[:sample]]
@@ -120,7 +120,7 @@ def sample_documents(inputs: PhaseInputs, sample: int) -> pa.Table:
         table = pa.Table.from_batches(ids)
         first = np.argsort(id_hashes(table.column("id"), _SAMPLE_SEED)[:, 0])[:per_shard]
         rows = np.sort(table.column("row").to_numpy()[first]).astype(np.int32)
-        tables.append(pa.Table.from_batches(list(inputs.survivors(shard, ["id", TOKENS, "text"], rows))))
+        tables.append(pa.Table.from_batches(list(inputs.survivors(shard, list(columns), rows))))
     if not tables:
         return pa.table({"id": pa.array([], pa.string())})
     table = pa.concat_tables(tables)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,13 @@ class HuggingFaceDataset(SampleSink):
                 count += len(block.lengths)
                 block = next(samples, None)
         return count
+
+    def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        try:
+            for batch in pa.ipc.open_stream(stream):
+                yield batch.column("input_ids").flatten().to_numpy()
+        except OSError as e:  # what Arrow raises where a stream ends too early
+            raise ValueError(str(e)) from e
 
     def texts(self, inputs: PhaseInputs) -> dict[str, str]:
         files: dict[str, list[str]] = {}

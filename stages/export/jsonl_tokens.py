@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 import orjson
@@ -38,6 +38,10 @@ class JsonlTokens(SampleSink):
                     stream.write(b"".join(lines[start : start + _BLOCK]))
                 count += len(lines)
         return count
+
+    def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        for line in stream:
+            yield np.array(orjson.loads(line)["tokens"], dtype)
 
     def _line(self, name: str, tokens: np.ndarray, parts: np.ndarray) -> bytes:
         row = {"id": name, "tokens": tokens.tolist()}

@@ -11,7 +11,8 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -76,6 +77,20 @@ class Mds(SampleSink):
             "column_encodings": [encoding for encoding, _ in columns.values()],
             "column_sizes": [size for _, size in columns.values()],
         }
+
+    def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        data = stream.read()
+        (count,) = struct.unpack_from("<I", data)
+        offsets = struct.unpack_from(f"<{count + 1}I", data, 4)
+        little = dtype.newbyteorder("<")
+        for start, end in pairwise(offsets):
+            if self.sequence is not None:
+                yield np.frombuffer(data, little, self.sequence, end - self.sequence * dtype.itemsize)
+                continue
+            name, size = struct.unpack_from("<II", data, start)
+            at = start + 8 + name
+            shape = 1 + (1 << (data[at] & 3))
+            yield np.frombuffer(data, little, (size - shape) // dtype.itemsize, at + shape)
 
     def texts(self, inputs: PhaseInputs) -> dict[str, str]:
         shards: dict[str, list[dict[str, Any]]] = {}

@@ -7,9 +7,10 @@ documents within rows are those of `.documents.parquet` (offsets into the flat f
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +38,9 @@ class Npy(SampleSink):
             for block in blocks:
                 stream.write(np.ascontiguousarray(block.tokens.astype(dtype, copy=False)).data.cast("B"))
         return count
+
+    def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        yield np.load(io.BytesIO(stream.read()), allow_pickle=False).ravel()
 
 
 STAGE = Npy

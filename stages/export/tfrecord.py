@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import ClassVar, Final
+from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 
@@ -44,6 +44,44 @@ class TfRecord(SampleSink):
                     stream.write(b"".join(records[start : start + _BLOCK]))
                 count += len(records)
         return count
+
+    def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        while head := stream.read(12):
+            size = struct.unpack("<Q", head[:8])[0]
+            data, check = stream.read(size), stream.read(4)
+            if len(check) != 4 or head[8:] != _checksum(head[:8]) or check != _checksum(data):
+                raise ValueError("a record is damaged or cut off")
+            for entry in _fields(_fields(data)[0]):
+                name, feature = _fields(entry)
+                if name == b"tokens":
+                    yield _integers(_fields(_fields(feature)[0])[0]).astype(dtype)
+
+
+def _fields(data: bytes) -> list[bytes]:
+    """Contents of a message all of whose fields are bytes."""
+    found, at = [], 0
+    while at < len(data):
+        at += 1  # number and kind
+        size = shift = 0
+        while True:
+            byte = data[at]
+            size |= (byte & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if byte < 0x80:
+                break
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def _integers(packed: bytes) -> np.ndarray:
+    """Packed varints, int64."""
+    data = np.frombuffer(packed, np.uint8)
+    first = np.concatenate([[True], data[:-1] < 0x80])
+    starts = np.flatnonzero(first)
+    place = np.arange(len(data)) - starts[np.cumsum(first) - 1]
+    out: np.ndarray = np.add.reduceat((data & 0x7F).astype(np.int64) << (7 * place), starts)
+    return out
 
 
 def _examples(block: Samples, borders: bool) -> Iterator[bytes]:

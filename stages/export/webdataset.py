@@ -12,7 +12,7 @@ import json
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,12 @@ class WebDataset(SampleSink):
                     _add(tar, f"{count:09d}.npy", array.getvalue())
                     count += 1
         return count
+
+    def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        with tarfile.open(fileobj=stream) as tar:
+            for member in tar:
+                if member.name.endswith(".npy") and (data := tar.extractfile(member)) is not None:
+                    yield np.load(io.BytesIO(data.read()), allow_pickle=False)
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:

@@ -20,12 +20,13 @@ from corpusflow.trace import TokenExport
 from stages.export._samples import SampleSink
 from stages.export.huggingface import HuggingFaceDataset
 from stages.export.jsonl_tokens import JsonlTokens
+from stages.export.llmc import Llmc
 from stages.export.mds import Mds
 from stages.export.npy import Npy
 from stages.export.tfrecord import TfRecord
 from stages.export.webdataset import WebDataset
 
-SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy, TfRecord, JsonlTokens]
+SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy, TfRecord, JsonlTokens, Llmc]
 WAYS = ["concatenate", "best_fit", "documents"]
 LENGTH = 96
 EOS = 2
@@ -209,6 +210,28 @@ def test_wrong_pieces_are_found(run_sink: Callable[..., Any], documents: dict[st
     assert any("over one another" in p for p in problems("offset", 3, -40))
     assert any("behind the last sample" in p for p in problems("offset", last, 2 * LENGTH))
     assert any("not in the index" in p for p in problems("document", 3, 10_000))
+
+
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("options", [{}, {"sequence": LENGTH}, {"sequence": LENGTH, "packing": "best_fit"}])
+def test_verify_reads_the_samples(
+    run_sink: Callable[..., Any], documents: dict[str, list[int]], sink: Any, options: dict[str, Any]
+) -> None:
+    stage = sink(**options, file_tokens=5_000, validation=0.1)
+    run = run_sink(stage, shards(documents))
+
+    def problems() -> list[str]:
+        return [p for check in stage.verify(run.inputs(), 1_000) for p in check.problems]
+
+    assert problems() == []
+    key = next(iter(documents))
+    tokens = run.shards[0].column("tokenize.tokens").to_pylist()
+    tokens[0] = [t ^ 1 for t in tokens[0]]
+    run.shards[0] = run.shards[0].set_column(1, "tokenize.tokens", pa.array(tokens, pa.list_(pa.uint16())))
+    assert [p for p in problems() if "are not those" in p and key in p]
+    path = next(p for p in run.files if p.startswith("write/0/") and not p.endswith(".parquet"))
+    run.files[path] = run.files[path][: len(run.files[path]) // 2]
+    assert any("cannot be read" in p or "in samples" in p for p in problems())
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,13 @@ from corpusflow import ConfigError
 from stages.export._samples import SampleSink
 from stages.export.huggingface import HuggingFaceDataset
 from stages.export.jsonl_tokens import JsonlTokens
+from stages.export.llmc import Llmc
 from stages.export.mds import Mds
 from stages.export.npy import Npy
 from stages.export.tfrecord import TfRecord
 from stages.export.webdataset import WebDataset
 
-SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy, TfRecord, JsonlTokens]
+SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy, TfRecord, JsonlTokens, Llmc]
 
 
 def documents(width: str = "uint16") -> dict[str, list[int]]:
@@ -199,6 +200,22 @@ def test_npy(run_sink: Callable[..., Any], tmp_path: Path, sequence: int | None)
     else:
         assert array.shape == (len(expected) // 50, 50)
         assert array.ravel().tolist() == expected[: array.size]
+
+
+@pytest.mark.parametrize(("width", "magic"), [("uint16", (20240520, 1)), ("uint32", (20240801, 7))])
+def test_llmc(run_sink: Callable[..., Any], width: str, magic: tuple[int, int]) -> None:
+    """As dataloader.h reads a file: 256 int32, of which the third says how many tokens follow."""
+    given = documents(width)
+    run = run_sink(Llmc(), shards(given, width))
+    (order,) = stream_of(run).values()
+    data = run.published["train-00000-of-00001.bin"]
+    header = np.frombuffer(data, "<i4", 256)
+    tokens = np.frombuffer(data, "<u2" if width == "uint16" else "<u4", offset=1024)
+    assert (header[0], header[1], header[2]) == (*magic, len(tokens))
+    assert not header[3:].any()
+    assert tokens.tolist() == [t for row in order for t in given[row["id"]]]
+    with pytest.raises(ConfigError, match="less than"):
+        Llmc(file_tokens=1 << 31)
 
 
 @pytest.mark.parametrize("sink", SINKS)
