@@ -200,18 +200,18 @@ def _split_chunk(size: Any, tables: Any, chunk: Any, words: Any, n: Any) -> Any:
 
 @inner
 def _join_pairs(first: Any, n: Any, tables: Any, words: Any) -> Any:
-    """Put together neighbours of one character that are known as a pair, as ``)`` and ``:`` are."""
+    """Put together neighbours that are known as one, the second of one character: ``)`` and ``:``, or ``e.g`` and a stop."""
     kept = k = first
     while k < n:
         joined = False
-        if k + 1 < n and words.chars[k] == 1 and words.chars[k + 1] == 1:
+        if k + 1 < n and words.chars[k + 1] == 1 and words.chars[k] < LONGEST_SPECIAL:
             h = words.hash[k] * HASH_BASE + words.hash[k + 1]
             slot = _find(h, tables.keys)
             if slot >= 0 and tables.cuts[slot, 0] == 0:
                 words.start[kept], words.end[kept], words.hash[kept] = words.start[k], words.end[k + 1], h
                 kinds = (words.kinds[k] | words.kinds[k + 1]) & (HAS_LETTER | HAS_TEXT)
                 words.kinds[kept] = kinds | (words.kinds[k] & words.kinds[k + 1] & ALL_PUNCTUATION)
-                words.chars[kept] = 2
+                words.chars[kept] = words.chars[k] + 1
                 joined = True
         if not joined and kept < k:
             words.start[kept], words.end[kept], words.hash[kept] = words.start[k], words.end[k], words.hash[k]
