@@ -2,7 +2,8 @@
 
 Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.tfrecord`, the same for `validation`, `manifest.json`, and the
 document indexes. An Example has `id` (bytes, UTF-8) and `tokens` (int64 list), with `sequence` also `seq_lengths` (int64 list),
-tokens of each document in it; tensorflow is not needed to write one.
+tokens of each document in it; tensorflow is not needed to write one. MindSpore reads these files as they are; MindRecord is
+written by MindSpore alone, whose TFRecordToMR takes them.
 """
 
 from __future__ import annotations

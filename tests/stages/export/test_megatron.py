@@ -4,8 +4,10 @@ import io
 import itertools
 import json
 import struct
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -240,6 +242,50 @@ def test_megatron_core_reads_the_same_documents(run_sink: Callable[..., Any], tm
             assert theirs.document_indices.tolist() == list(range(len(ids) + 1))
             found |= {key: theirs[i].tolist() for i, key in enumerate(ids)}
     assert found == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_megatron_trains_by_the_blend_file(run_sink: Callable[..., Any], tmp_path: Path) -> None:
+    """GPTDataset, which cuts sequences itself: an epoch of each file has every token of it but a remainder."""
+    gpt = pytest.importorskip("megatron.core.datasets.gpt_dataset")
+    builder = pytest.importorskip("megatron.core.datasets.blended_megatron_dataset_builder")
+    utils = pytest.importorskip("megatron.core.datasets.utils")
+    distributed = pytest.importorskip("torch.distributed")
+    run = run_sink(Megatron(file_tokens=6_000), cut(documents(500, top=900), 3))
+    for name, data in run.published.items():
+        (tmp_path / name).write_bytes(data)
+    words = run.texts["train.blend.txt"].split()
+    half = sum(map(int, words[::2])) // 64 // 2
+    assert len(words) > 4
+    blend = [w if i % 2 == 0 else str(tmp_path / w) for i, w in enumerate(words)]
+    tokenizer = SimpleNamespace(eod=2, pad=0, vocab_size=1_000, unique_identifiers={"class": "test"})
+    length = 64
+    config = gpt.GPTDatasetConfig(
+        random_seed=1,
+        sequence_length=length,
+        blend=utils.get_blend_from_list(blend),
+        split="100,0,0",
+        path_to_cache=str(tmp_path / "cache"),
+        tokenizer=tokenizer,
+        reset_position_ids=False,
+        reset_attention_mask=False,
+        eod_mask_loss=False,
+        create_attention_mask=False,
+    )
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    try:
+        train, _, _ = builder.BlendedMegatronDatasetBuilder(gpt.GPTDataset, [half, 0, 0], lambda: True, config).build()
+    finally:
+        distributed.destroy_process_group()
+    parts = getattr(train, "datasets", train)
+    assert len(parts) == len(words) // 2
+    for part, stem in zip(parts, words[1::2], strict=True):
+        whole = Counter(np.frombuffer(run.published[f"{stem}.bin"], "<u2").tolist())
+        given = Counter(t for i in range(len(part)) for t in part[i]["labels"].tolist())
+        assert 0 <= (whole.total() - 1) // length * length - given.total() <= length
+        assert not given - whole
+    drawn = np.bincount([train[i]["dataset_id"] for i in range(len(train))])
+    assert np.abs(drawn / half - np.array(words[::2], int) / sum(map(int, words[::2]))).max() < 0.02
 
 
 @pytest.mark.parametrize("validation", [-0.1, 1.0, 2.0])
