@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from bad_chinese import PROSE, pages
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corpusflow import Filter, Score
 from corpusflow.rules import evaluate
 from stages import quality
-from stages.quality.chinese import Chinese
+from stages.quality.chinese import Chinese, ChineseSignals
 from stages.quality.gopher import Gopher
 from stages.quality.signals import Signals
 
@@ -110,6 +112,17 @@ def test_english_rules_do_not_apply_to_chinese() -> None:
     verdict = evaluate(Gopher().rules(), columns, 1)
     assert verdict.kept.all()
     assert verdict.inapplicable.sum() == len(Gopher().rules())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.text(alphabet="的頁页龘a。|\n \u0301\u3000𠀀\ufffd", max_size=60)))
+def test_shares_lie_between_0_and_1_on_any_text(text: str) -> None:
+    batch = pa.RecordBatch.from_pydict({"text": pa.array([text], pa.large_string()), "language.code": pa.array(["zh"])})
+    (own,), (common,) = ChineseSignals().score(batch).to_pylist(), Signals().score(batch).to_pylist()
+    for name in ("rare_chars", "simplified_chars", "traditional_chars", "sentence_chars"):
+        assert 0 <= own[f"quality.zh_{name}"] <= common["quality.han_chars"]
+    assert own["quality.zh_simplified_chars"] + own["quality.zh_traditional_chars"] <= common["quality.han_chars"]
+    assert 0 <= own["quality.zh_separators"] <= common["quality.chars"]
 
 
 def test_bad_pages_of_every_kind_are_dropped() -> None:
