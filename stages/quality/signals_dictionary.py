@@ -37,6 +37,7 @@ class DictionarySignals(Score):
     """Counts by datatrove's definitions on words that a dictionary finds: Chinese."""
 
     version: ClassVar[int] = 1
+    libraries: ClassVar[tuple[str, ...]] = ("rjieba",)
     reads: ClassVar[tuple[str, ...]] = ("text", "language.code")
     adds: ClassVar[Mapping[str, pa.DataType]] = {PREFIX + name: pa.int32() for name in NAMES}
 
