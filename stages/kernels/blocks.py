@@ -24,7 +24,6 @@ from stages.kernels.html_scan import (
     find,
     is_letter,
     name,
-    put,
     raw_end,
     windows,
 )
@@ -46,6 +45,7 @@ from stages.kernels.html_tables import (
     VOID,
 )
 from stages.kernels.jit import kernel
+from stages.kernels.utf8 import put
 
 #: Columns of `blocks`.
 START: Final = 0  # text[START:END] is the block

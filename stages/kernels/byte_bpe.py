@@ -12,7 +12,7 @@ import numpy as np
 
 from stages.kernels.bpe import SCAN, merge_long, merge_short
 from stages.kernels.jit import inner, kernel
-from stages.kernels.pretokens import Pattern, decode, pretoken_end
+from stages.kernels.pretokens import Pattern, pretoken_end
 from stages.kernels.spm_bpe import DOCUMENT, DONE, GROW_OUT, GROW_SYMBOLS, NEEDED, WRITTEN, Scratch
 from stages.kernels.token_memo import (
     AHEAD,
@@ -28,6 +28,7 @@ from stages.kernels.token_memo import (
     seek,
 )
 from stages.kernels.token_tables import Int, JoinedPairs, joined
+from stages.kernels.utf8 import code_point
 
 
 class ByteBpe(NamedTuple):
@@ -107,16 +108,14 @@ def all_reached(model: ByteBpe, scratch: Scratch, data: np.ndarray, offsets: np.
 def _chunk_end(model: ByteBpe, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where a chunk of a piece ends: before the first character that no token joins to the one in front."""
     classes = model.pattern.classes
-    c = decode(data, p)
-    p += c & 7
-    a = c >> 3
+    a, size = code_point(data, p)
+    p += size
     while p < end:
-        c = decode(data, p)
-        b = c >> 3
+        b, size = code_point(data, p)
         if not joined(model.joined, a, b) and not (classes[a] & LEFT and classes[b] & RIGHT):
             break
         a = b
-        p += c & 7
+        p += size
     return p
 
 

@@ -303,24 +303,3 @@ def windows(code):
     if code == 0x95:
         return 0x2022
     return code
-
-
-@kernel
-def put(out, at, code):
-    if code < 0x80:
-        out[at] = code
-        return at + 1
-    if code < 0x800:
-        out[at] = 0xC0 | (code >> 6)
-        out[at + 1] = 0x80 | (code & 63)
-        return at + 2
-    if code < 0x10000:
-        out[at] = 0xE0 | (code >> 12)
-        out[at + 1] = 0x80 | ((code >> 6) & 63)
-        out[at + 2] = 0x80 | (code & 63)
-        return at + 3
-    out[at] = 0xF0 | (code >> 18)
-    out[at + 1] = 0x80 | ((code >> 12) & 63)
-    out[at + 2] = 0x80 | ((code >> 6) & 63)
-    out[at + 3] = 0x80 | (code & 63)
-    return at + 4

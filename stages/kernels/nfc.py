@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from stages.kernels.jit import kernel
+from stages.kernels.utf8 import code_point
 
 _PLANES = ((0, 0xD800), (0xF900, 0x20000), (0x20000, 0x32000))
 
@@ -56,16 +57,8 @@ def flag_doubtful(
             if b < 0x80:
                 p += 1
                 continue
-            c = np.int64(data[p + 1]) & 0x3F
-            if b < 0xE0:
-                code = (b & 0x1F) << 6 | c
-                p += 2
-            elif b < 0xF0:
-                code = (b & 0xF) << 12 | c << 6 | np.int64(data[p + 2]) & 0x3F
-                p += 3
-            else:
-                code = (b & 7) << 18 | c << 12 | (np.int64(data[p + 2]) & 0x3F) << 6 | np.int64(data[p + 3]) & 0x3F
-                p += 4
+            code, size = code_point(data, p)
+            p += size
             if not inert[code]:
                 doubtful[row] = True
                 count += 1

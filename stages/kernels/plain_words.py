@@ -14,6 +14,7 @@ import numpy as np
 
 from stages.kernels.jit import inlined, kernel
 from stages.kernels.script import SCRIPTS, script_table
+from stages.kernels.utf8 import put
 
 GAP, WORD, ALONE, PASSED = 0, 1, 2, 3
 _TABLE_SIZE: Final = 0x20000
@@ -43,28 +44,6 @@ def plain_table() -> np.ndarray:
     table[0x1F000:0x1FB00] = codes[0x1F000:0x1FB00] << 2 | ALONE
     table[alone] = codes[alone] << 2 | ALONE
     return table
-
-
-@inlined
-def _put(out: Any, o: Any, code: Any) -> Any:
-    """Write a code point as UTF-8; where the next goes."""
-    if code < 0x80:
-        out[o] = code
-        return o + 1
-    if code < 0x800:
-        out[o] = 0xC0 | code >> 6
-        out[o + 1] = 0x80 | code & 0x3F
-        return o + 2
-    if code < 0x10000:
-        out[o] = 0xE0 | code >> 12
-        out[o + 1] = 0x80 | (code >> 6) & 0x3F
-        out[o + 2] = 0x80 | code & 0x3F
-        return o + 3
-    out[o] = 0xF0 | code >> 18
-    out[o + 1] = 0x80 | (code >> 12) & 0x3F
-    out[o + 2] = 0x80 | (code >> 6) & 0x3F
-    out[o + 3] = 0x80 | code & 0x3F
-    return o + 4
 
 
 @inlined
@@ -137,6 +116,6 @@ def plain_lines(data: Any, starts: Any, ends: Any, table: Any, out: Any, out_off
                 if o > first and (kind == ALONE or before != WORD):
                     out[o] = 32
                     o += 1
-                o = _put(out, o, info >> 2)
+                o = put(out, o, info >> 2)
             before = kind
         out_offsets[k + 1] = o

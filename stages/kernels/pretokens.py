@@ -21,6 +21,7 @@ import numpy as np
 from stages.kernels.jit import inlined, inner
 from stages.kernels.loads import load64, lowest_bit
 from stages.kernels.token_tables import Int
+from stages.kernels.utf8 import code_point
 
 LETTER: Final = 1
 NUMBER: Final = 2
@@ -72,28 +73,13 @@ class Pattern(NamedTuple):
 
 
 @inlined
-def decode(data: np.ndarray, p: Int) -> Int:
-    """code point << 3 | bytes of the character at p in valid UTF-8."""
-    b = np.int64(data[p])
-    if b < 0x80:
-        return b << 3 | 1
-    c = np.int64(data[p + 1]) & 0x3F
-    if b < 0xE0:
-        return ((b & 0x1F) << 6 | c) << 3 | 2
-    d = np.int64(data[p + 2]) & 0x3F
-    if b < 0xF0:
-        return ((b & 0xF) << 12 | c << 6 | d) << 3 | 3
-    return ((b & 7) << 18 | c << 12 | d << 6 | np.int64(data[p + 3]) & 0x3F) << 3 | 4
-
-
-@inlined
 def _run(classes: np.ndarray, data: np.ndarray, p: Int, end: Int, wanted: Int) -> Int:
     """Where characters of one of the wanted classes end."""
     while p < end:
-        c = decode(data, p)
-        if not classes[c >> 3] & wanted:
+        c, size = code_point(data, p)
+        if not classes[c] & wanted:
             break
-        p += c & 7
+        p += size
     return p
 
 
@@ -142,7 +128,7 @@ def _lower_word(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     classes = pattern.classes
     r = _run(classes, data, p, end, UPPER)
     # what [A]* took is given back, one character at a time from its end, until a B follows
-    while not (r < end and classes[decode(data, r) >> 3] & LOWER):
+    while not (r < end and classes[code_point(data, r)[0]] & LOWER):
         if r == p:
             return p
         r -= 1
@@ -164,13 +150,13 @@ def _upper_word(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
 @inner
 def _letters(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     """Where letters with their optional prefix end, or p."""
-    c = decode(data, p)
-    kind = pattern.classes[c >> 3]
-    after = p + (c & 7)
+    c, size = code_point(data, p)
+    kind = pattern.classes[c]
+    after = p + size
     if pattern.any_prefix:
-        prefix = not kind & (LETTER | NUMBER) and c >> 3 != _CR and c >> 3 != _LF
+        prefix = not kind & (LETTER | NUMBER) and c != _CR and c != _LF
     else:
-        prefix = c >> 3 == _BLANK
+        prefix = c == _BLANK
     prefix = prefix and after < end
     if not pattern.cased:
         q = _letter_run(pattern.classes, data, after, end) if prefix else p
@@ -195,10 +181,10 @@ def _numbers(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
         return q if q > first else p
     taken = 0
     while p < end and taken < pattern.most_digits:
-        c = decode(data, p)
-        if not pattern.classes[c >> 3] & NUMBER:
+        c, size = code_point(data, p)
+        if not pattern.classes[c] & NUMBER:
             break
-        p += c & 7
+        p += size
         taken += 1
     return p
 
@@ -209,10 +195,10 @@ def _others(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     first = p + 1 if data[p] == _BLANK else p
     q = first
     while q < end:
-        c = decode(data, q)
-        if pattern.classes[c >> 3] & (LETTER | NUMBER | SPACE):
+        c, size = code_point(data, q)
+        if pattern.classes[c] & (LETTER | NUMBER | SPACE):
             break
-        q += c & 7
+        q += size
     if q == first:
         return p
     if pattern.line_ends:
@@ -228,12 +214,12 @@ def _spaces(pattern: Pattern, data: np.ndarray, p: Int, end: Int) -> Int:
     last = p  # where the last space starts
     line_end = p  # behind the last line end
     while q < end:
-        c = decode(data, q)
-        if not pattern.classes[c >> 3] & SPACE:
+        c, size = code_point(data, q)
+        if not pattern.classes[c] & SPACE:
             break
         last = q
-        q += c & 7
-        if c >> 3 == _CR or c >> 3 == _LF:
+        q += size
+        if c in (_CR, _LF):
             line_end = q
     if pattern.tail and q == end:
         return q

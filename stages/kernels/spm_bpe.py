@@ -17,6 +17,7 @@ from stages.kernels.jit import inlined, inner, kernel
 from stages.kernels.spm_normalize import SPACE, Rules, normalize
 from stages.kernels.token_memo import AHEAD, HITS, LONGEST, MISSES, Memo, look_up, recall, remember, seek
 from stages.kernels.token_tables import Int, JoinedPairs, Trie, joined, longest_number
+from stages.kernels.utf8 import code_point
 
 DONE: Final = 0
 #: `encode` stopped before a document because an array is too small; state[1] says how large it must be (text: unknown).
@@ -74,21 +75,6 @@ class Scratch(NamedTuple):
     heap: np.ndarray
     ends: np.ndarray
     ids: np.ndarray
-
-
-@inlined
-def code_point(text: np.ndarray, p: Int) -> tuple[Int, Int]:
-    """(code point, bytes) of the character at p in valid UTF-8."""
-    b = np.int64(text[p])
-    if b < 0x80:
-        return b, 1
-    c = np.int64(text[p + 1]) & 0x3F
-    if b < 0xE0:
-        return (b & 0x1F) << 6 | c, 2
-    d = np.int64(text[p + 2]) & 0x3F
-    if b < 0xF0:
-        return (b & 0xF) << 12 | c << 6 | d, 3
-    return (b & 7) << 18 | c << 12 | d << 6 | np.int64(text[p + 3]) & 0x3F, 4
 
 
 @inner

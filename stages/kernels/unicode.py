@@ -27,6 +27,7 @@ from stages.kernels.unicode_tables import (
     TAG,
     UNCOMPOSED,
 )
+from stages.kernels.utf8 import code_point
 
 #: Bits of the flags.
 REPAIR: Final = 1  # may hold mojibake, an HTML entity, a Latin ligature or a C1 control
@@ -160,7 +161,7 @@ def edit(
         start = o
         solid = o  # end of the last character that is not white space
         newlines = 0  # since then
-        before = np.int32(0)  # the last character kept, and its kind
+        before = np.int64(0)  # the last character kept, and its kind
         before_kind = 0
         pending: Any = 0  # a joiner that waits for the character after it
         marks = 0
@@ -168,23 +169,8 @@ def edit(
         hit = False  # this line
         while i < end:
             first = i
-            code = np.int32(data[i])
-            if code < 0x80:
-                i += 1
-            elif code < 0xE0:
-                code = ((code & 0x1F) << 6) | (data[i + 1] & 0x3F)
-                i += 2
-            elif code < 0xF0:
-                code = ((code & 0x0F) << 12) | ((data[i + 1] & 0x3F) << 6) | (data[i + 2] & 0x3F)
-                i += 3
-            else:
-                code = (
-                    ((code & 7) << 18)
-                    | ((data[i + 1] & 0x3F) << 12)
-                    | ((data[i + 2] & 0x3F) << 6)
-                    | (data[i + 3] & 0x3F)
-                )
-                i += 4
+            code, size = code_point(data, i)
+            i += size
             c = classes[code]
             kind = kinds[code] if code < 0x10000 else other
             if c in (NEWLINE, RETURN):
@@ -204,7 +190,7 @@ def edit(
                         hits[found] = solid - 1
                     found += 1
                 hit = False
-                before = np.int32(10)
+                before = np.int64(10)
                 before_kind = kinds[10]
                 pending = 0
                 marks = 0
@@ -276,7 +262,7 @@ def edit(
                     out[o] = data[k]
                     o += 1
                 if i > first:
-                    before = np.int32(data[i - 1])
+                    before = np.int64(data[i - 1])
                     before_kind = kinds[before]
                     solid = o
         o = solid

@@ -17,6 +17,7 @@ from stages.kernels.charset import declared, decode
 from stages.kernels.html import media_type
 from stages.kernels.http import CodingError, TooLargeError, undo
 from stages.kernels.jit import inlined, inner, kernel
+from stages.kernels.utf8 import put
 
 #: Of a page, so many bytes (codings undone) are looked at: one with more visible text than fits has shown its language.
 _LOOKED_AT_BYTES: Final = 512 << 10
@@ -126,7 +127,7 @@ def strip(
                     at += 1
                     space = True
             else:
-                at = _put(out, at, code)
+                at = put(out, at, code)
                 space = False
             continue
         if b <= 32:
@@ -145,27 +146,6 @@ def strip(
         if at > first and out[at - 1] >= 0xC0:
             at -= 1
     return at
-
-
-@kernel
-def _put(out: np.ndarray, at: int, code: int) -> int:
-    if code < 0x80:
-        out[at] = code
-        return at + 1
-    if code < 0x800:
-        out[at] = 0xC0 | (code >> 6)
-        out[at + 1] = 0x80 | (code & 63)
-        return at + 2
-    if code < 0x10000:
-        out[at] = 0xE0 | (code >> 12)
-        out[at + 1] = 0x80 | ((code >> 6) & 63)
-        out[at + 2] = 0x80 | (code & 63)
-        return at + 3
-    out[at] = 0xF0 | (code >> 18)
-    out[at + 1] = 0x80 | ((code >> 12) & 63)
-    out[at + 2] = 0x80 | ((code >> 6) & 63)
-    out[at + 3] = 0x80 | (code & 63)
-    return at + 4
 
 
 @inner

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from stages.kernels.jit import inlined, inner, kernel
+from stages.kernels.utf8 import code_point
 
 # What a character is: bits 0-1 its class, 2-3 what it is as a gap, 4-17 its symbol, 18-31 a row of `alternates`.
 GAP, SPACED, UNSPACED, PASSED = 0, 1, 2, 3
@@ -192,20 +193,8 @@ def _decode(data: Any, start: Any, end: Any, table: Any, chars: Any) -> Any:
     before: Any = GAP
     i = start
     while i < end:
-        b = data[i]
-        if b < 0x80:
-            code: Any = np.int32(b)
-            i += 1
-        elif b < 0xE0:
-            code = (np.int32(b & 0x1F) << 6) | (data[i + 1] & 0x3F)
-            i += 2
-        elif b < 0xF0:
-            code = (np.int32(b & 0x0F) << 12) | (np.int32(data[i + 1] & 0x3F) << 6) | (data[i + 2] & 0x3F)
-            i += 3
-        else:
-            code = (np.int32(b & 7) << 18) | (np.int32(data[i + 1] & 0x3F) << 12)
-            code |= (np.int32(data[i + 2] & 0x3F) << 6) | (data[i + 3] & 0x3F)
-            i += 4
+        code, size = code_point(data, i)
+        i += size
         info = table[code] if code < TABLE_SIZE else np.uint32(UNSPACED)
         kind = info & 3
         if kind == PASSED:
