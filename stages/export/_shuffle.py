@@ -77,30 +77,53 @@ def write_runs(task: PhaseTask, columns: Sequence[str], measure: Measure, valida
     batches = list(task.survivors(task.shards[task.index], columns))
     note: dict[str, tuple[int, int]] = {}
     if batches:
-        table = pa.Table.from_batches(batches).drop_columns(["row"]).combine_chunks()
+        ids = pa.Table.from_batches(batches).column("id").combine_chunks()
         size = np.concatenate([measure(b) for b in batches])
         task.count("empty_documents", int((size == 0).sum()))
-        keys = id_hashes(table.column("id"), task.seed)
-        splits = split_of(table.column("id"), validation)
+        keys = id_hashes(ids, task.seed)
+        splits = split_of(ids, validation)
+        rows_of = _Rows([b.drop_columns(["row"]) for b in batches])
         slices = max(1, math.ceil(int(size.sum()) * len(task.shards) / target))
         for i, split in enumerate(SPLITS):
             rows = np.flatnonzero((splits == i) & (size > 0))
             if not len(rows):
                 continue
             order = rows[np.lexsort((keys[rows, 1], keys[rows, 0]))]
-            _write_run(task, split, table, keys, order, max(64, min(65_536, len(rows) // slices)))
+            _write_run(task, split, rows_of, keys, order, max(64, min(65_536, len(rows) // slices)))
             note[split] = (len(rows), int(size[rows].sum()))
     task.note(**note)
 
 
+class _Rows:
+    """Rows of batches by number, without a copy of them all: a shard has 60 M tokens and more."""
+
+    def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self.schema = batches[0].schema
+        self._batches = batches
+        self._starts = np.cumsum([0, *(b.num_rows for b in batches)])
+
+    def take(self, rows: np.ndarray) -> pa.Table:
+        """Rows (int64, any order) as a table."""
+        owner = np.searchsorted(self._starts, rows, "right") - 1
+        order = np.argsort(owner, kind="stable")
+        owners, first = np.unique(owner[order], return_index=True)
+        pieces = [
+            self._batches[o].take(pa.array(rows[own] - self._starts[o]))
+            for o, own in zip(owners.tolist(), np.split(order, first[1:]), strict=True)
+        ]
+        back = np.empty(len(rows), np.int64)
+        back[order] = np.arange(len(rows))
+        return pa.Table.from_batches(pieces).combine_chunks().take(pa.array(back))
+
+
 def _write_run(
-    task: PhaseTask, split: str, table: pa.Table, keys: np.ndarray, order: np.ndarray, group_rows: int
+    task: PhaseTask, split: str, rows_of: _Rows, keys: np.ndarray, order: np.ndarray, group_rows: int
 ) -> None:
-    schema = pa.schema([*[pa.field(k, pa.uint64()) for k in _KEYS], *table.schema])
+    schema = pa.schema([*[pa.field(k, pa.uint64()) for k in _KEYS], *rows_of.schema])
     with task.parquet(f"{split}.parquet", schema, row_group_rows=group_rows) as writer:
         for start in range(0, len(order), _BLOCK_ROWS):
             rows = order[start : start + _BLOCK_ROWS]
-            columns = [pa.array(keys[rows, 0]), pa.array(keys[rows, 1]), *table.take(pa.array(rows)).columns]
+            columns = [pa.array(keys[rows, 0]), pa.array(keys[rows, 1]), *rows_of.take(rows).columns]
             writer.write(pa.table(columns, schema=schema))
 
 

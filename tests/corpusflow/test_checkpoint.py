@@ -116,6 +116,22 @@ def test_bytes_do_not_depend_on_batches(
     assert start == len(whole)
 
 
+def test_lists_end_row_groups_too(tmp_path: Path) -> None:
+    """Else 65,536 documents of a shard would be one group of all its tokens."""
+    lists = [[1] * n for n in (3, 9, 0, 25, 4, 4, 4)]
+    whole = pa.table({"row": pa.array(range(7), pa.int32()), "tokens": pa.array(lists, pa.list_(pa.uint16()))})
+    parts = [
+        write(tmp_path / name, pieces, row_group_bytes=24)
+        for name, pieces in (("a", [whole]), ("b", [whole.slice(0, 4), whole.slice(4)]))
+    ]
+    assert parts[0][1].digest == parts[1][1].digest
+    dataset, part = parts[0]
+    assert read_part(dataset, part).to_pydict() == whole.to_pydict()
+    with open_parquet(dataset, part) as file:
+        groups = [file.metadata.row_group(g).num_rows for g in range(file.metadata.num_row_groups)]
+    assert groups == [3, 1, 3]
+
+
 def test_a_failed_part_leaves_nothing(tmp_path: Path) -> None:
     dataset = Dataset(str(tmp_path), "f")
     attempt = dataset.attempt(0, "k")
