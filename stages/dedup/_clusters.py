@@ -33,10 +33,10 @@ from stages.kernels.sortruns import starts_of
 _TASK_BYTES: Final = 2 << 30
 _HELD_BYTES: Final = 512 << 20
 _SLICE_BYTES: Final = 64 << 20
-#: Up to this much, the text of members is read where it lies, by each task the part it needs, and held compressed; beyond,
-#: reading everything once per task would cost more than carrying it along (some 1,700 bytes of disk per member).
+#: Up to this much, the text of members is read where it lies, by each task the part it needs; beyond, reading everything once
+#: per task would cost more than carrying it along (some 1,700 bytes of disk per member).
 _READ_BYTES: Final = 4 << 30
-_READ_TASK_BYTES: Final = 1 << 30
+_READ_TASK_BYTES: Final = 640 << 20
 #: From here on two tasks share the comparing, although both read everything.
 _SHARED_BYTES: Final = 128 << 20
 #: What a member without its text is reckoned to take, besides the signature.
@@ -113,8 +113,9 @@ def tasks(inputs: PhaseInputs, *, election: Election, verification: Verification
     size = _Size.of(inputs, election, verification.exact(inputs))
     carried = verification.carried(inputs) or not size.text
     wanted = (size.columns + size.text) / (_TASK_BYTES if carried else _READ_TASK_BYTES)
-    least = 2 if size.columns + size.text > _SHARED_BYTES else 1
-    return min(_buckets(inputs, election, verification), max(least, ceil(wanted)))
+    count = max(2 if size.columns + size.text > _SHARED_BYTES else 1, ceil(wanted))
+    # few tasks that each read everything: an odd one would run alone
+    return min(_buckets(inputs, election, verification), count + count % 2 if 1 < count < 8 else count)
 
 
 def hold_elections(task: PhaseTask, *, election: Election, verification: Verification) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import zstandard
 
 from corpusflow import PhaseInputs
 from stages.dedup import _shards
 from stages.dedup._bands import minima
+from stages.dedup._texts import Texts
 from stages.kernels.buffers import text_buffers
 from stages.kernels.elect import elect
 from stages.kernels.shingles import shingle_sets
@@ -47,14 +46,14 @@ class Members:
         records: uint64 (n, words): hash of the component, component, rank words, of which the last three are the id's hash
             and the document's number.
         columns: n rows.
-        packed: texts as zstd frames, shared by all that were taken from the same members, so that neither an order nor a
-            slice copies them; None where `columns` has the text, or nobody needs it.
-        at: int64 (n,), where each one's text is in `packed`.
+        shared: texts, shared by all that were taken from the same members, so that neither an order nor a slice copies them;
+            None where `columns` has the text, or nobody needs it.
+        at: int64 (n,), where each one's text is in `shared`.
     """
 
     records: np.ndarray
     columns: pa.Table
-    packed: tuple[pa.Array, ...] | None = None
+    shared: Texts | None = None
     at: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -65,47 +64,42 @@ class Members:
         """All of them."""
         if not parts:
             return Members(np.zeros((0, RANK + 3), np.uint64), pa.table({}))
-        packed: list[pa.Array] = []
-        at: list[np.ndarray] = []
-        first = 0
-        for part in parts:
-            if part.packed is not None and part.at is not None:
-                at.append(part.at + first)
-                packed += part.packed
-                first += sum(map(len, part.packed))
+        held = [p for p in parts if p.shared is not None]
+        firsts = np.cumsum([0, *(len(p.shared or ()) for p in held)]).tolist()
         return Members(
             np.concatenate([p.records for p in parts]),
             pa.concat_tables([p.columns for p in parts]),
-            tuple(packed) if at else None,
-            np.concatenate(at) if at else None,
+            Texts.join([p.shared for p in held if p.shared is not None]) if held else None,
+            np.concatenate([p.at + f for p, f in zip(held, firsts[:-1], strict=True) if p.at is not None])
+            if held
+            else None,
         )
 
     def take(self, at: np.ndarray) -> Members:
         """Some of them; texts of the others are let go of where they are most."""
         records, columns = self.records[at], self.columns.take(pa.array(at))
-        if self.packed is None or self.at is None:
+        if self.shared is None or self.at is None:
             return Members(records, columns)
         places = self.at[at]
-        if 2 * len(places) >= sum(map(len, self.packed)):
-            return Members(records, columns, self.packed, places)
-        few = pa.chunked_array(self.packed, pa.large_binary()).take(pa.array(places)).combine_chunks()
-        return Members(records, columns, (few,), np.arange(len(places)))
+        if 2 * len(places) >= len(self.shared):
+            return Members(records, columns, self.shared, places)
+        return Members(records, columns, self.shared.only(places), np.arange(len(places)))
 
     def slice(self, start: int, end: int) -> Members:
         """Members [start, end)."""
         places = None if self.at is None else self.at[start:end]
-        return Members(self.records[start:end], self.columns.slice(start, end - start), self.packed, places)
+        return Members(self.records[start:end], self.columns.slice(start, end - start), self.shared, places)
 
     def texts(self) -> tuple[np.ndarray, np.ndarray]:
         """(offsets, data) of their texts, as from `buffers.text_buffers`."""
-        if self.packed is not None and self.at is not None:
-            return _unpacked(self.packed, self.at)
+        if self.shared is not None and self.at is not None:
+            return self.shared.gather(self.at)
         offsets, data, _ = text_buffers(self.columns.column("text").combine_chunks())
         return offsets, data
 
     def first_text(self) -> str | None:
         """The first one's text, where texts are at hand."""
-        if self.packed is None and "text" not in self.columns.column_names:
+        if self.shared is None and "text" not in self.columns.column_names:
             return None
         offsets, data = self.slice(0, 1).texts()
         return data[offsets[0] : offsets[1]].tobytes().decode(errors="replace")
@@ -125,7 +119,7 @@ class Members:
 
 
 def with_text(inputs: PhaseInputs, members: Members) -> Members:
-    """Members with their texts, read shard by shard from where they lie and compressed one by one."""
+    """Members with their texts, read shard by shard from where they lie."""
     if not len(members):
         return members
     numbers = members.records[:, -1]
@@ -135,30 +129,10 @@ def with_text(inputs: PhaseInputs, members: Members) -> Members:
         bounds = np.array([position, position + 1], np.uint64) << np.uint64(32)
         a, b = np.searchsorted(numbers[order], bounds)
         for batch in inputs.survivors(inputs.shards[position], ("text",), _shards.rows(numbers[order[a:b]])):
-            texts.append(_packed(batch.column("text")))
+            texts.append(batch.column("text"))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return Members(members.records, members.columns, tuple(texts), place)
-
-
-def _packed(text: pa.Array) -> pa.Array:
-    """Each text as a zstd frame: large_binary array."""
-    offsets, data, _ = text_buffers(text)
-    view, compress = data.data, zstandard.ZstdCompressor(level=1).compress
-    return pa.array([compress(view[a:b]) for a, b in pairwise(offsets.tolist())], pa.large_binary())
-
-
-def _unpacked(packed: Sequence[pa.Array], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(offsets, data) of some of the texts, as from `buffers.text_buffers`."""
-    firsts = np.concatenate([[0], np.cumsum([len(p) for p in packed])])
-    which = np.searchsorted(firsts, at, side="right") - 1
-    within = (at - firsts[which]).tolist()
-    decompress = zstandard.ZstdDecompressor().decompress
-    texts = [decompress(packed[p][i].as_buffer()) for p, i in zip(which.tolist(), within, strict=True)]
-    offsets = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(t) for t in texts], out=offsets[1:])
-    offsets.flags.writeable = False
-    return offsets, np.frombuffer(b"".join(texts), np.uint8)
+    return Members(members.records, members.columns, Texts.of(texts), place)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from stages.dedup._members import Members, _packed
+from stages.dedup._members import Members
+from stages.dedup._texts import Texts
 
 
 def members(numbers: list[int], chunk: int) -> Members:
@@ -16,8 +17,9 @@ def members(numbers: list[int], chunk: int) -> Members:
     records[:, 1] = np.array(numbers) % 3
     records[:, -1] = numbers
     texts = [f"text {n} " * 40 for n in numbers]
-    packed = tuple(_packed(pa.array(texts[i : i + chunk], pa.large_string())) for i in range(0, len(texts), chunk))
-    return Members(records, pa.table({"n": numbers}), packed, np.arange(len(numbers)))
+    column = pa.array(["before", *texts, "behind"], pa.large_string()).slice(1, len(texts))
+    held = Texts.of([column.slice(i, chunk) for i in range(0, len(texts), chunk)])
+    return Members(records, pa.table({"n": numbers}), held, np.arange(len(numbers)))
 
 
 def told(some: Members) -> list[int]:
@@ -43,10 +45,10 @@ def test_texts_follow_their_documents() -> None:
 def test_few_that_are_taken_let_go_of_the_others() -> None:
     every = members(list(range(100)), 9)
     few = every.take(np.arange(10, 20))
-    assert sum(map(len, few.packed or ())) == 10
-    assert every.ordered().packed is every.packed
+    assert len(few.shared or ()) == 10
+    assert every.ordered().shared is every.shared
     pool = few
     for start in range(20, 90, 10):  # as a search for representatives goes through a large cluster
         pool = Members.join([pool, every.take(np.arange(start, start + 10))]).ordered().take(np.arange(4))
-        assert sum(map(len, pool.packed or ())) <= 20
+        assert len(pool.shared or ()) <= 20
     told(pool)
