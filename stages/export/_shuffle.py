@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 
 from corpusflow import Part, PhaseInputs, PhaseTask, id_hashes
 
+from ._packed import pack_tokens, unpack_tokens
+
 SORT: Final = "sort"
 WRITE: Final = "write"
 SPLITS: Final = ("train", "validation")
@@ -82,7 +84,7 @@ def write_runs(task: PhaseTask, columns: Sequence[str], measure: Measure, valida
         task.count("empty_documents", int((size == 0).sum()))
         keys = id_hashes(ids, task.seed)
         splits = split_of(ids, validation)
-        rows_of = _Rows([b.drop_columns(["row"]) for b in batches])
+        rows_of = _Rows([pack_tokens(b.drop_columns(["row"])) for b in batches])
         slices = max(1, math.ceil(int(size.sum()) * len(task.shards) / target))
         for i, split in enumerate(SPLITS):
             rows = np.flatnonzero((splits == i) & (size > 0))
@@ -157,7 +159,7 @@ def ordered(task: PhaseTask, output: OutputFile, slice_size: int) -> Iterator[pa
         order = np.lexsort((low, high))
         payload = table.drop_columns(list(_KEYS))
         for start in range(0, len(order), _BLOCK_ROWS):
-            yield from payload.take(pa.array(order[start : start + _BLOCK_ROWS])).to_batches()
+            yield from map(unpack_tokens, payload.take(pa.array(order[start : start + _BLOCK_ROWS])).to_batches())
 
 
 def _range(task: PhaseTask, part: Part, first: int, last: int) -> Iterator[pa.Table]:
