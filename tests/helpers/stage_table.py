@@ -133,12 +133,6 @@ def warc(folder: Path) -> list[str]:
     return [str(folder / "a.warc")]
 
 
-def needs(package: str) -> dict[str, Any]:
-    """No parameters; skips the test where an optional package is not installed."""
-    pytest.importorskip(package)
-    return {}
-
-
 def arpa(folder: Path) -> str:
     """A language model of four words."""
     pytest.importorskip("kenlm")
@@ -148,6 +142,9 @@ def arpa(folder: Path) -> str:
     )
     return str(folder / "a.arpa")
 
+
+#: Stage -> the optional package that it needs.
+PACKAGES: Mapping[str, str] = {"quality.signals_dictionary": "rjieba"}
 
 #: Stage -> its required parameters, made in a folder.
 REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
@@ -161,7 +158,6 @@ REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "ingest.parquet": lambda folder: {"paths": parquet(folder)},
     "ingest.text": lambda folder: {"paths": text(folder)},
     "ingest.warc": lambda folder: {"paths": warc(folder)},
-    "quality.signals_dictionary": lambda folder: needs("rjieba"),
     "quality.threshold": lambda folder: {
         "column": "quality.digits",
         "per": "quality.chars",
@@ -177,7 +173,9 @@ REQUIRED: Mapping[str, Callable[[Path], dict[str, Any]]] = {
 
 
 def parameters(name: str, folder: Path) -> dict[str, Any]:
-    """Required parameters of a stage."""
+    """Required parameters of a stage; skips the test where its package is not installed."""
+    if name in PACKAGES:
+        pytest.importorskip(PACKAGES[name])
     return REQUIRED[name](folder) if name in REQUIRED else {}
 
 

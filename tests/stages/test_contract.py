@@ -9,7 +9,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from stage_table import REQUIRED, is_barrier, parameters, parts
+from stage_table import PACKAGES, REQUIRED, is_barrier, parameters, parts
 from stage_table import before as stages_before
 
 from corpusflow import Exchange, Sink, check_barrier, check_stage
@@ -41,4 +41,4 @@ def test_the_table_is_not_stale() -> None:
             f.name for f in dataclasses.fields(find(name)) if f.default is missing and f.default_factory is missing
         ]
         assert bool(needs) == (name in REQUIRED), f"{name} needs {needs}: see tests/helpers/stage_table.py"
-    assert set(REQUIRED) <= set(stage_names())
+    assert {*REQUIRED, *PACKAGES} <= set(stage_names())
