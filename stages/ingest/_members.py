@@ -47,6 +47,10 @@ _STORED_BYTES: Final = 128 << 10
 _PROBE_BYTES: Final = 1 << 20
 
 
+#: Decoded bytes of a member that are held back until its end has been seen.
+AHEAD_BYTES: Final = 64 << 20
+
+
 @dataclass(slots=True)
 class Piece:
     """Uncompressed bytes, and where they came from.
@@ -277,11 +281,34 @@ def _members(
 
 
 def _member(window: Window, new_decoder: NewDecoder, at: int) -> Iterator[Piece]:
-    """One member in pieces; the last `ends` or has an error."""
-    decoder = new_decoder()
+    """One member in pieces; the last `ends` or has an error.
+
+    Its checksum comes last, when most of a long member would have been handed out. So its end is looked at first: up to
+    AHEAD_BYTES by holding the pieces back, beyond that by decoding it twice. Members this long hold a large record, or, in
+    files not made to the standard, many.
+    """
+    held: list[Piece] = []
+    size = 0
+    suspect: bool | None = None  # not yet known
+    for piece in _decoded(window, new_decoder(), at):
+        last = piece.ends or piece.error is not None
+        if suspect is None:
+            held.append(piece)
+            size += len(piece.data)
+            if not last and size < AHEAD_BYTES:
+                continue
+            suspect = piece.error not in (None, CUT_OFF) if last else not _intact(window, new_decoder(), at)
+        else:
+            held = [piece]
+        for each in held:
+            each.suspect = suspect and not (last and each is piece)
+            yield each
+
+
+def _decoded(window: Window, decoder: AnyDecoder, at: int) -> Iterator[Piece]:
+    """The pieces of a member as they are decoded."""
     parts: list[bytes] = []
     held = inner = 0
-    suspect = False
     while True:
         data = window.view(decoder.slice_bytes)
         try:
@@ -301,11 +328,7 @@ def _member(window: Window, new_decoder: NewDecoder, at: int) -> Iterator[Piece]
             yield Piece(b"".join(parts), at, inner, False, window.tell(), CUT_OFF)
             return
         if held >= PIECE_BYTES:
-            if inner == 0:
-                # Its checksum comes last, when most of it has been handed out: so it is looked at in advance. Members
-                # this long hold a large record, or, in files not made to the standard, many.
-                suspect = not _intact(window, new_decoder(), at)
-            yield Piece(b"".join(parts), at, inner, False, window.tell(), None, suspect)
+            yield Piece(b"".join(parts), at, inner, False, window.tell())
             inner += held
             parts, held = [], 0
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusflow import ConfigError, check_stage
+from stages.ingest import _members
 from stages.ingest._lines import lines
 from stages.ingest._members import Piece
 from stages.ingest.jsonl import Jsonl
@@ -223,7 +224,13 @@ def test_damage_in_one_of_many_members(tmp_path: Path) -> None:
     assert (spoilt[0]["offset"], spoilt[0]["length"]) == (sum(map(len, parts[:4])), len(bad))
 
 
-def test_damage_in_a_long_member_marks_what_came_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "ahead", [_members.AHEAD_BYTES, 2 << 20, 1], ids=["held back", "some held back", "decoded twice"]
+)
+def test_damage_in_a_long_member_marks_what_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    monkeypatch.setattr(_members, "AHEAD_BYTES", ahead)
     data = dumps(*({"text": random.Random(i).randbytes(500).hex()} for i in range(4_000)))
     packed = bytearray(gzip.compress(data, 1))
     packed[-8] ^= 1  # nothing is wrong but the checksum, which comes last
