@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import time
 from collections.abc import Callable
@@ -164,13 +163,13 @@ PIECES = ["a", " ", "a ", "\n", ".\n", "a. ", "?-", ")", "中", "word ", "… ",
 
 
 def test_eight_megabytes_take_ten_times_the_time_of_one_at_most() -> None:
-    """One document of one short piece again and again; CPU time of the code itself, without the system's for fresh pages."""
+    """One document of one short piece again and again. User time alone is counted in ticks of 4 ms on some systems."""
 
     def seconds(score: Score, piece: str, size: int) -> float:
         batch = batch_of(pa.array([piece * (size // len(piece.encode()))], pa.large_string()), "en")
-        start = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+        start = time.process_time()
         score.score(batch)
-        return resource.getrusage(resource.RUSAGE_SELF).ru_utime - start
+        return time.process_time() - start
 
     scores = [Signals(), DatatroveSignals(), DclmSignals(), DolmaSignals(), RedPajamaSignals()]
     scores += [p for p in C4().expand() if isinstance(p, Score)]
@@ -180,6 +179,6 @@ def test_eight_megabytes_take_ten_times_the_time_of_one_at_most() -> None:
             seconds(score, piece, 1000)
             small = min(seconds(score, piece, 1 << 20) for _ in range(5))
             large = min(seconds(score, piece, 8 << 20) for _ in range(3))
-            worst = max(worst, (large / max(small, 0.01), piece))
+            worst = max(worst, (large / small, piece))
         print(f"\n{type(score).__name__}: 8 MB take {worst[0]:.1f} times as long as 1 MB at most ({worst[1]!r})")
         assert worst[0] <= 10
