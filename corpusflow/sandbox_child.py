@@ -23,13 +23,15 @@ import orjson
 
 #: An item: bytes of the JSON header, bytes of the body; header and body follow.
 ITEM: Final = struct.Struct("<IQ")
-#: An answer: status, bytes of the JSON header, number of parts, resident kB of the child; a uint64 length per part,
-#: the header and the parts follow.
+#: An answer: status, bytes of the JSON header, number of parts, resident kB of the child (0: not looked at); a uint64 length
+#: per part, the header and the parts follow.
 ANSWER: Final = struct.Struct("<BIII")
 OK, ERROR, MEMORY, NOT_STARTED = range(4)
 
 Work = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], Sequence[bytes]]]
 _PR_SET_PDEATHSIG: Final = 1
+#: Items between two looks at the resident size.
+_LOOK_EVERY: Final = 4
 _PAGE_BYTES: Final = resource.getpagesize()
 
 
@@ -66,11 +68,12 @@ def main() -> None:
     except Exception as e:  # noqa: BLE001 - reported to the parent, which raises it
         _reply(answers, NOT_STARTED, {"detail": f"{type(e).__name__}: {e}"}, ())
         return
-    _reply(answers, OK, {}, ())
+    _reply(answers, OK, {}, (), _resident_kb())
     _serve(items, answers, work)
 
 
 def _serve(items: BinaryIO, answers: BinaryIO, work: Work) -> None:
+    served = 0
     while len(head := items.read(ITEM.size)) == ITEM.size:
         header_bytes, body_bytes = ITEM.unpack(head)
         try:
@@ -84,13 +87,16 @@ def _serve(items: BinaryIO, answers: BinaryIO, work: Work) -> None:
             raise
         except BaseException as e:  # noqa: BLE001 - panics of Rust libraries are no Exceptions; the parent counts this
             status, answer, parts = ERROR, {"detail": f"{type(e).__name__}: {e}"[:500]}, ()
-        _reply(answers, status, answer, parts)
+        served += 1
+        _reply(answers, status, answer, parts, _resident_kb() if served % _LOOK_EVERY == 0 else 0)
 
 
-def _reply(answers: BinaryIO, status: int, header: dict[str, Any], parts: Sequence[bytes]) -> None:
+def _reply(
+    answers: BinaryIO, status: int, header: dict[str, Any], parts: Sequence[bytes], resident_kb: int = 0
+) -> None:
     data = encoded(header)
     lengths = struct.pack(f"<{len(parts)}Q", *map(len, parts))
-    view = memoryview(b"".join((ANSWER.pack(status, len(data), len(parts), _resident_kb()), lengths, data, *parts)))
+    view = memoryview(b"".join((ANSWER.pack(status, len(data), len(parts), resident_kb), lengths, data, *parts)))
     while view:
         view = view[answers.write(view) :]
 
