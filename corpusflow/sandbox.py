@@ -38,7 +38,7 @@ RETRY_FACTOR: Final = 6
 #: In flight at once: enough to keep the child busy, little enough to be sent again after a kill.
 _WINDOW_ITEMS: Final = 256
 _WINDOW_BYTES: Final = 4 << 20
-#: With so many in flight, answers are let gather for so long: waking up for each took a twentieth of the time of parsing a page.
+#: With so many in flight, answers are let gather for so long: waking up for each took a tenth of the time of parsing a page.
 _NAP_ITEMS: Final = 32
 _NAP_SECONDS: Final = 0.01
 _PIPE_BYTES: Final = 1 << 20
