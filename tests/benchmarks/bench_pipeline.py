@@ -152,7 +152,7 @@ def test_pipeline(tmp_path: Path) -> None:
         print(f"{'of it Ray and start-up (a run of 57 pages)':44} {fixed['cpu_s']:8.1f} {'':9} {fixed['wall_s']:8.1f}")
     first, *_ = runs
     for name, run in runs.items():
-        print(f"kept with {name}: {len(kept_urls(run)):,} pages")
+        print(f"kept, {name}: {len(kept_urls(run)):,} pages")
     if PEER is not None:
         ratio = rows[-1][1]["cpu_s"] / rows[0][1]["cpu_s"]
         prefiltered = rows[-1][1]["cpu_s"] / rows[1][1]["cpu_s"]
