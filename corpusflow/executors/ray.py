@@ -180,8 +180,8 @@ class RayExecutor(Executor):
             )
 
     def close(self) -> None:
-        for ref in self._running:
-            ray.cancel(ref, force=True)
+        # What runs ends with the job, on a joined cluster as well. It is not cancelled first: Ray 2.60.0 aborts this process when
+        # a task completes while it is being cancelled ("Tried to complete task that was not pending").
         self._running.clear()
         ray.shutdown()
 
