@@ -6,7 +6,7 @@
     ├── StageError           a stage broke its contract or failed on a shard; the shard fails, the run stops; exit 1
     ├── CorruptShardError    a committed file does not match its record; `corpusflow verify` names it; exit 4
     ├── RunFailedError       a run ended without its result (too much quarantine, nothing left, failed shards); exit 1
-    └── RetryableError       storage or network; the executor tries the task again
+    └── RetryableError       storage, network, a killed process; the executor tries the task again
 
 A message says what went wrong, where, what was found and what was expected; `hint` is what to type or edit.
 """
@@ -78,4 +78,4 @@ class RunFailedError(CorpusflowError):
 
 
 class RetryableError(CorpusflowError):
-    """A passing fault of storage or network; the same task may succeed when tried again."""
+    """A passing fault of storage or network, or a process that was killed; the same task may succeed when tried again."""

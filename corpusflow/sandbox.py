@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from corpusflow.errors import StageError
+from corpusflow.errors import RetryableError, StageError
 from corpusflow.sandbox_child import ANSWER, ERROR, ITEM, MEMORY, NOT_STARTED, decoded, encoded
 
 Failure = Literal["deadline", "crash", "memory", "error"]
@@ -113,6 +113,7 @@ class Sandbox:
 
         Raises:
             StageError: the worker cannot be imported or set up in the child.
+            RetryableError: the child died, or was too slow, before it could say so.
         """
         with self._lock:
             source = iter(items)
@@ -244,7 +245,8 @@ class _Child:
             status, header, _ = self._frame(_START_SECONDS, patient=False)
         except _Lost as lost:
             self.kill()
-            raise StageError(f"the sandbox for {worker} did not start: {lost.detail}") from lost
+            # killed from outside, or no memory or time for it just now: another try of the task may find it otherwise
+            raise RetryableError(f"the sandbox for {worker} did not start: {lost.detail}") from lost
         if status == NOT_STARTED:
             self.kill()
             raise StageError(f"the sandbox cannot load {worker}: {header['detail']}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusflow import Sandbox, StageError
+from corpusflow import RetryableError, Sandbox, StageError
 
 WORKER = """
 import ctypes, os, signal, sys, time
@@ -59,6 +59,12 @@ def make(greeting=""):
 
 def broken():
     raise RuntimeError("no model here")
+
+def killed_once(marker):
+    if not os.path.exists(marker):
+        open(marker, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return make()
 """
 
 
@@ -205,6 +211,13 @@ def test_worker_that_cannot_start_is_an_error_not_a_failed_item(worker: str) -> 
         Sandbox("sandbox_worker_for_tests:broken").run([({}, b"")])
     with pytest.raises(StageError, match="No module named 'nowhere_at_all'"):
         Sandbox("nowhere_at_all:make").run([({}, b"")])
+
+
+def test_killed_while_it_starts_is_worth_another_try(worker: str, tmp_path: Path) -> None:
+    with Sandbox("sandbox_worker_for_tests:killed_once", {"marker": str(tmp_path / "marker")}) as box:
+        with pytest.raises(RetryableError, match=r"did not start: .* SIGKILL"):
+            box.run([({"n": 1}, b"")])
+        assert box.run([({"n": 1}, b"")])[0].header["n"] == 1
 
 
 def test_child_imports_nothing_heavy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
