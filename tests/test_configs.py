@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -11,14 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import corpusflow
+from corpusflow.feed import open_mixture
+from corpusflow.mix.recipe import load_recipe
+from corpusflow.mix.write import make, write
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+MIXTURE = ROOT / "configs" / "mix.yaml"
+CONFIGS = sorted(p for p in (ROOT / "configs").glob("*.yaml") if p != MIXTURE)
 
 #: Bad pages that the rules of web.yaml let through. One more is a rule that has become lax; one less may leave this list.
 PASSES = {"bad/mojibake-en", "bad/mojibake-zh", "bad/parked-en", "bad/shouting", "bad/teasers"}
@@ -121,6 +127,21 @@ def test_no_personal_data_is_left(runs: Runs, pages: list[dict[str, Any]]) -> No
     left = {value for text, value in planted if value in text}
     assert {value for value in left if not RESERVED.search(value)} == set()
     assert len(planted) - len(left) > 15
+
+
+def test_the_mixture_takes_nothing_more_than_three_times(runs: Runs, tmp_path: Path) -> None:
+    runs.of(web())
+    recipe = load_recipe(str(MIXTURE))
+    assert [p.run for p in recipe.parts] == ["runs/web"]
+    parts = tuple(dataclasses.replace(p, run=str(runs.folder / "web")) for p in recipe.parts)
+    folder = write(make(dataclasses.replace(recipe, parts=parts, output=str(tmp_path / "mix"))))
+    mixture = open_mixture(folder)
+    taken = json.loads((tmp_path / "mix" / "mixture.json").read_text())["parts"]
+    shares = {p["name"]: p["share"] for p in taken}
+    assert shares.keys() == {"web.en", "web.zh"}
+    assert 0.4 < shares["web.zh"] < shares["web.en"], "of the tokens a third are Chinese"
+    drawn = np.bincount(mixture.draws(np.arange(mixture.sequences), recipe.seed)[0])
+    assert drawn.tolist() == [p["sequences"] for p in taken]
 
 
 def test_the_readme_shows_the_table_of_today(runs: Runs) -> None:
