@@ -17,7 +17,7 @@ import shutil
 import stat
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -206,6 +206,10 @@ class _LocalUpload(Upload):
         super().close()
 
 
+#: So often a file is written again whose temporary name has gone before it could be renamed.
+_TRIES: Final = 5
+
+
 class LocalStorage(Storage):
     """A local or shared POSIX filesystem."""
 
@@ -242,23 +246,15 @@ class LocalStorage(Storage):
         return _LocalUpload(path)
 
     def replace(self, path: str, data: bytes) -> None:
-        folder = os.path.dirname(path)
-        _make_folder(folder)
-        temporary = os.path.join(folder, f".tmp-{uuid.uuid4().hex}")
-        try:
+        def write(temporary: str) -> None:
             with _LocalUpload(temporary) as upload:
                 upload.write(data)
             faults.point("replace")
-            os.replace(temporary, path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
-        _sync_folder(folder)
+
+        self._put(path, write)
 
     def publish(self, source: str, target: str) -> None:
-        folder = os.path.dirname(target)
-        _make_folder(folder)
-        temporary = os.path.join(folder, f".tmp-{uuid.uuid4().hex}")
-        try:
+        def link(temporary: str) -> None:
             faults.point("publish")
             try:
                 os.link(source, temporary)
@@ -267,10 +263,27 @@ class LocalStorage(Storage):
                     raise
                 with open(source, "rb") as stream, _LocalUpload(temporary) as upload:
                     shutil.copyfileobj(stream, upload, 1 << 20)
-            os.replace(temporary, target)
-        finally:
-            # also because rename(2) of two links to one inode does nothing and leaves the temporary name behind
-            Path(temporary).unlink(missing_ok=True)
+
+        self._put(target, link)
+
+    def _put(self, path: str, make: Callable[[str], None]) -> None:
+        """Let a file be made under a temporary name, and rename it."""
+        folder = os.path.dirname(path)
+        _make_folder(folder)
+        for left in reversed(range(_TRIES)):
+            temporary = os.path.join(folder, f".tmp-{uuid.uuid4().hex}")
+            try:
+                make(temporary)
+                os.replace(temporary, path)
+                break
+            except FileNotFoundError:
+                if (
+                    not left
+                ):  # else another driver, which publishes here too, has taken it for one that a kill left behind
+                    raise
+            finally:
+                # also because rename(2) of two links to one inode does nothing and leaves the temporary name behind
+                Path(temporary).unlink(missing_ok=True)
         _sync_folder(folder)
 
     def get(self, path: str) -> bytes:

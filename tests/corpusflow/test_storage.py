@@ -258,3 +258,23 @@ def test_no_right_to_write(disk: Storage, tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match="permission denied") as caught:
         disk.put_exclusive(str(tmp_path / "new" / "x"), b"")
     assert "run.dir" in str(caught.value.hint)
+
+
+def test_a_temporary_name_that_another_driver_took_away(
+    disk: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.replace
+    taken: list[str] = []
+
+    def robbed(source: str, target: str) -> None:
+        if len(taken) % 3 < 2:
+            os.unlink(source)
+        taken.append(source)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", robbed)
+    disk.replace(str(tmp_path / "a"), b"one")
+    disk.publish(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (disk.get(str(tmp_path / "b")), len(taken)) == (b"one", 6)
+    with pytest.raises(FileNotFoundError):
+        disk.publish(str(tmp_path / "none"), str(tmp_path / "c"))

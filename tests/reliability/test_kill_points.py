@@ -79,3 +79,13 @@ def test_every_point_without_hard_links(tiny: crash.Tiny, fresh: Fresh) -> None:
         crash.verify_all(tiny.folder(run))
         shutil.rmtree(tiny.folder(run))
     assert n > 100
+
+
+def test_nothing_but_the_export_lies_in_its_folder(tiny: crash.Tiny, fresh: Fresh) -> None:
+    """A kill in the middle of a publication leaves a file under a temporary name."""
+    run = fresh()
+    tiny.finish(run)
+    folder = tiny.folder(run) / "exports" / "Dump"
+    (folder / "manifest.json").unlink()
+    (folder / ".tmp-0123456789abcdef").write_bytes(b"half a fi")
+    tiny.finish(run)
