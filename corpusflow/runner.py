@@ -383,6 +383,8 @@ class Runner:
             names = [f.rpartition("/")[2] for f in self.result.exports.values()]
             text = card(self.plan, self.result.counts, self.result.digest, names, self.result.retention)
             self.run_dir.storage.replace(self.run_dir.file("exports", "README.md"), text.encode())
+            for leftover in list(self.run_dir.storage.leftovers(self.run_dir.file("exports"))):
+                self.run_dir.storage.delete(leftover.path)
         self._write_run_json(
             {
                 "digest": self.result.digest,
