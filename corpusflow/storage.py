@@ -346,7 +346,8 @@ class LocalStorage(Storage):
             for name in sorted(files):
                 if name.startswith(".tmp-"):
                     path = os.path.join(folder, name)
-                    yield _info(path, os.lstat(path))
+                    with contextlib.suppress(FileNotFoundError):  # the write of another driver, which has ended
+                        yield _info(path, os.lstat(path))
 
     def prune(self, root: str) -> None:
         for folder, _, _ in os.walk(root, topdown=False):
