@@ -57,7 +57,7 @@ def publish(plan: Plan, node: Node) -> str:
     for name, text in sorted(published.texts.items()):
         if name != MANIFEST:
             storage.replace(f"{folder}/{name}", text.encode())
-    for info in [*storage.walk(folder), *storage.leftovers(folder)]:
+    for info in list(storage.walk(folder)):
         if os.path.relpath(info.path, folder) not in names:
             storage.delete(info.path)
     storage.replace(f"{folder}/{MANIFEST}", wanted)

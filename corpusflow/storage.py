@@ -277,9 +277,8 @@ class LocalStorage(Storage):
                 os.replace(temporary, path)
                 break
             except FileNotFoundError:
-                if (
-                    not left
-                ):  # else another driver, which publishes here too, has taken it for one that a kill left behind
+                # another driver, which publishes here too, took it for one that a kill left behind
+                if not left:
                     raise
             finally:
                 # also because rename(2) of two links to one inode does nothing and leaves the temporary name behind
