@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -30,6 +30,11 @@ def numbered(inputs: PhaseInputs) -> list[tuple[str, str, int]]:
     return found
 
 
+def flat(split: str, stem: str, suffix: str) -> str:
+    """The name of a file where all lie in one folder."""
+    return f"{stem}.{suffix}"
+
+
 def holding(inputs: PhaseInputs, phase: str, ids: pa.Array, suffix: str) -> set[int]:
     """Tasks of a phase one of whose Parquet files ``<split>.<suffix>`` has one of the ids (strings) in its column `id`."""
     found = set()
@@ -46,13 +51,12 @@ def published(
     format_name: str,
     header: Mapping[str, Any],
     extra: Mapping[str, str] | None = None,
-    *,
-    folders: bool = False,
+    file_name: Callable[[str, str, str], str] | None = None,
 ) -> Published:
     """Names and manifest of all that the "write" tasks wrote.
 
-    A task's files are called ``<split>.<suffix>`` and become ``<stem>.<suffix>``. The manifest holds `header`, the totals
-    of each split and the file list with sizes, digests and what the task noted. With `folders`, each split has a folder.
+    A task's files are called ``<split>.<suffix>`` and become ``<stem>.<suffix>``, or what `file_name` makes of split, stem and
+    suffix. The manifest holds `header`, the totals of each split and the file list with sizes, digests and what the task noted.
     """
     parts: dict[str, Part] = {}
     files: list[dict[str, Any]] = []
@@ -64,7 +68,7 @@ def published(
         for part in inputs.parts(WRITE, task):
             head, _, suffix = part.name.partition(".")
             if head == split:
-                name = f"{split}/{stem}.{suffix}" if folders else f"{stem}.{suffix}"
+                name = (file_name or flat)(split, stem, suffix)
                 parts[name] = part
                 own["parts"][suffix] = {"name": name, "bytes": part.size, "xxh3_128": part.digest}
         files.append(own)

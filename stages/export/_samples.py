@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import tarfile
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, ClassVar, Final, Literal
 
@@ -20,14 +20,13 @@ import pyarrow.compute as pc
 
 from corpusflow import Check, ConfigError, Packing, PhaseInputs, PhaseTask, Published, pack, param
 
-from ._publish import numbered, published
+from ._publish import flat, numbered, published
 from ._shuffle import WRITE
 from ._tokens import Piece, TokenSink
 from ._verify import TOKENS, TokenFile, find_tokens, sample_documents, token_files
 
 _DROPPED: Final = "dropped_tokens"
 _PADDING: Final = "padding_tokens"
-_INDEXES: Final = frozenset(("documents.parquet", "pieces.parquet"))
 #: Samples that are put together at once.
 _BLOCK: Final = 1_024
 #: The first ids that uint16 files do not hold (stages/tokenize gives wider ones from there on).
@@ -78,8 +77,8 @@ class SampleSink(TokenSink):
     pad: int | None = param(None, doc="Id to pad with; the tokenizer's pad or end token if not given.")
     file_tokens: int = param(1 << 25, doc="Tokens per file, about; a file is held in memory while it is written.")
 
-    #: Whether each split has a folder of its own.
-    folders: ClassVar[bool] = False
+    #: What is written beside the samples of a file.
+    indexes: ClassVar[frozenset[str]] = frozenset(("documents.parquet", "pieces.parquet"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,6 +106,10 @@ class SampleSink(TokenSink):
             ValueError: the file is not of the format.
         """
 
+    def file_name(self, split: str, stem: str, suffix: str) -> str:
+        """What a file is called in the export."""
+        return flat(split, stem, suffix)
+
     def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> dict[str, int]:
         noted: dict[str, int] = {}
         if self.sequence is None:
@@ -132,14 +135,13 @@ class SampleSink(TokenSink):
         return [(split, stem, info[task][split]["samples"]) for split, stem, task in numbered(inputs)]
 
     def publish(self, inputs: PhaseInputs) -> Published:
-        return published(inputs, self.format_name, self.header(inputs), self.texts(inputs), folders=self.folders)
+        return published(inputs, self.format_name, self.header(inputs), self.texts(inputs), self.file_name)
 
     def find(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
-        suffixes = {p.name.partition(".")[2] for p in inputs.parts(WRITE)} - _INDEXES
+        suffixes = {p.name.partition(".")[2] for p in inputs.parts(WRITE)} - self.indexes
         for place in self._found(inputs, document_id):
             stem = str(place["file"]).removesuffix(".bin")
-            folder = f"{stem.partition('-')[0]}/" if self.folders else ""
-            yield {**place, "file": f"{folder}{stem}.{next(iter(suffixes))}"}
+            yield {**place, "file": self.file_name(stem.partition("-")[0], stem, next(iter(suffixes)))}
 
     def _found(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
         """Its place as in the document index; of padded files a place for each piece."""
@@ -188,7 +190,7 @@ class SampleSink(TokenSink):
         expected = {row["id"]: row[TOKENS] for row in wanted.to_pylist()}
         problems: list[str] = []
         for file, noted in token_files(inputs, WRITE):
-            (suffix,) = set(file.parts) - _INDEXES
+            (suffix,) = set(file.parts) - self.indexes
             name = f"{file.stem}.{suffix}"
             try:
                 with inputs.open(file.parts[suffix]) as stream:
@@ -268,6 +270,26 @@ class SampleSink(TokenSink):
                 np.diff(packing.first[begin : end + 1]),
                 packing.lengths[first:behind],
             )
+
+
+def encoded_groups(
+    encode: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], int], counts: np.ndarray, values: np.ndarray
+) -> Iterator[memoryview]:
+    """The bytes that a kernel makes of each group of values.
+
+    Args:
+        encode: (values, ends of groups, out, ends of their bytes in out); fills the last two. It writes at most 5 bytes for a
+            value, and 5 for a group.
+        counts: values in each group, int64.
+        values: as `encode` takes them.
+    """
+    data = np.empty(5 * (len(values) + len(counts)), np.uint8)
+    ends = np.empty(len(counts), np.int64)
+    encode(values, np.cumsum(counts), data, ends)
+    start = 0
+    for end in ends.tolist():
+        yield data.data[start:end]
+        start = end
 
 
 def _joined(pieces: Iterable[Piece]) -> tuple[pa.Array, np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from corpusflow import PhaseInputs, PhaseTask
 
+from ._publish import flat
 from ._samples import Samples, SampleSink
 
 
@@ -29,7 +30,9 @@ class HuggingFaceDataset(SampleSink):
 
     version: ClassVar[int] = 2
     format_name: ClassVar[str] = "huggingface"
-    folders: ClassVar[bool] = True
+
+    def file_name(self, split: str, stem: str, suffix: str) -> str:
+        return f"{split}/{flat(split, stem, suffix)}"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         count = 0

@@ -18,7 +18,7 @@ import numpy as np
 
 from corpusflow import PhaseInputs, PhaseTask
 
-from ._publish import numbered
+from ._publish import flat, numbered
 from ._samples import Samples, SampleSink
 from ._shuffle import WRITE
 
@@ -33,7 +33,9 @@ class Mds(SampleSink):
 
     version: ClassVar[int] = 2
     format_name: ClassVar[str] = "mds"
-    folders: ClassVar[bool] = True
+
+    def file_name(self, split: str, stem: str, suffix: str) -> str:
+        return f"{split}/{flat(split, stem, suffix)}"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         encoded: list[bytes] = []

@@ -2,8 +2,7 @@
 
 Reads `id` and `tokenize.tokens`; writes `train-00000-of-00004.tfrecord`, the same for `validation`, `manifest.json`, and the
 document indexes. An Example has `id` (bytes, UTF-8) and `tokens` (int64 list), with `sequence` also `seq_lengths` (int64 list),
-tokens of each document in it; tensorflow is not needed to write one. MindSpore reads these files as they are; MindRecord is
-written by MindSpore alone, whose TFRecordToMR takes them.
+tokens of each document in it; tensorflow is not needed to write one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from corpusflow import PhaseTask
 from stages.kernels.crc32c import TABLES, crc32c, masked, varints
 
-from ._samples import Samples, SampleSink
+from ._samples import Samples, SampleSink, encoded_groups
 
 #: Samples joined into one write.
 _BLOCK: Final = 1_024
@@ -87,27 +86,16 @@ def _integers(packed: bytes) -> np.ndarray:
 
 def _examples(block: Samples, borders: bool) -> Iterator[bytes]:
     """Each sample as a serialised tf.train.Example; features in the order id, seq_lengths, tokens."""
-    tokens = _packed(block.lengths, block.tokens)
+    tokens = encoded_groups(varints, block.lengths, block.tokens)
     parts: Iterator[bytes | memoryview] = repeat(b"")
     if borders:
-        parts = _packed(block.counts, block.parts.astype(np.uint32))
+        parts = encoded_groups(varints, block.counts, block.parts.astype(np.uint32))
     for name, numbers, lengths in zip(block.ids.to_pylist(), tokens, parts, strict=False):
         features = [_feature(b"id", 1, _field(1, name.encode()))]
         if borders:
             features.append(_feature(b"seq_lengths", 3, _field(1, lengths)))
         features.append(_feature(b"tokens", 3, _field(1, numbers)))
         yield _field(1, b"".join(features))
-
-
-def _packed(counts: np.ndarray, values: np.ndarray) -> Iterator[memoryview]:
-    """The values of each row as protobuf's packed integers."""
-    data = np.empty(5 * len(values), np.uint8)
-    ends = np.empty(len(counts), np.int64)
-    varints(values, np.cumsum(counts), data, ends)
-    start = 0
-    for end in ends.tolist():
-        yield data.data[start:end]
-        start = end
 
 
 def _feature(name: bytes, kind: int, values: bytes) -> bytes:

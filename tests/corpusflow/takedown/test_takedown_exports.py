@@ -31,6 +31,7 @@ SINKS: list[dict[str, dict[str, Any]]] = [
     {"export.bin": {**SMALL, "shuffle": False}},
     {"export.mds": {**SMALL, "sequence": 16}},
     {"export.tfrecord": SMALL},
+    {"export.mindrecord": SMALL},
     {"export.parquet": {"columns": ["id", "text"], "shuffle": True, "file_bytes": 4_000}},
 ]
 

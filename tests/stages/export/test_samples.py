@@ -20,11 +20,12 @@ from stages.export.huggingface import HuggingFaceDataset
 from stages.export.jsonl_tokens import JsonlTokens
 from stages.export.llmc import Llmc
 from stages.export.mds import Mds
+from stages.export.mindrecord import MindRecord
 from stages.export.npy import Npy
 from stages.export.tfrecord import TfRecord
 from stages.export.webdataset import WebDataset
 
-SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy, TfRecord, JsonlTokens, Llmc]
+SINKS: list[type[SampleSink]] = [Mds, HuggingFaceDataset, WebDataset, Npy, TfRecord, MindRecord, JsonlTokens, Llmc]
 
 
 def documents(width: str = "uint16") -> dict[str, list[int]]:
