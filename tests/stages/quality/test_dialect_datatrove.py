@@ -22,6 +22,8 @@ from corpusflow.rules import evaluate
 from stages import quality
 from stages.kernels.affix_tables import affix_tables
 from stages.kernels.affix_words import make_chunk, split_affixes
+from stages.kernels.datatrove import _clear
+from stages.kernels.ngrams import make_scratch
 from stages.kernels.words import make_words
 from stages.quality.c4 import C4
 from stages.quality.fineweb import FineWeb
@@ -276,3 +278,10 @@ def test_counts_are_datatroves_definitions(text: str) -> None:
     found = {k.removeprefix("quality."): v for k, v in out.items()}
     expected = expected_counts(text)
     assert {k: found[k] for k in expected} == expected
+
+
+@pytest.mark.parametrize("room", [1, 7, 8, 9, 16, 64, 65, 1024])
+def test_hash_sets_fit_into_their_scratch(room: int) -> None:
+    table = make_scratch(room).keys
+    mask = _clear.py_func(table, room)  # type: ignore[attr-defined]
+    assert room < mask + 1 <= len(table)  # a text of line feeds alone has a line more than bytes
