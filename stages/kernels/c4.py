@@ -40,9 +40,15 @@ ANY_SCRIPT, CODE, DATATROVE = 0, 1, 2
 
 
 class LineRules(NamedTuple):
-    """Parameters, as kernels take them. `end_marks` is -1 where lines need no terminal mark."""
+    """Parameters, as kernels take them.
+
+    Attributes:
+        count_citations: citations are words of a line, though they are cut out of it: so in datatrove, not in C4's code.
+        end_marks: -1 where lines need no terminal mark.
+    """
 
     min_words: int
+    count_citations: bool
     max_word_chars: int
     end_marks: int
     citations: bool
@@ -194,6 +200,8 @@ def _judge(line: Any, cleaned: Any, unicode: Any, rules: Any) -> Any:
         return LONG_WORD
     if rules.end_marks >= 0 and not _is_finished(cleaned, unicode, rules.end_marks):
         return UNFINISHED
+    if not rules.count_citations:
+        line = cleaned
     if _count_words(line, rules.min_words, unicode) < rules.min_words:
         return SHORT
     line = cleaned
@@ -241,7 +249,12 @@ def clean_document(text: Any, unicode: Any, rules: Any, out: Any, written: Any, 
             if room > at:
                 out[at] = _NEWLINE
             at = finish
-    return at
+    # A citation leaves the space beside it behind; at the ends of the page it goes.
+    first, last = strip(written[begin:at], unicode)
+    if first:
+        for k in range(first, last):
+            out[begin + k - first] = out[begin + k]
+    return begin + last - first
 
 
 @kernel

@@ -8,8 +8,8 @@ Paper and published code disagree, so there are dialects:
     paper      lines of 3 words, pages of 5 sentences; a line may end in the terminal punctuation of any script or in a
                closing quotation mark, curly ones included
     code       lines of 5 words, pages of 3 sentences; a line ends in . ? ! or "
-    datatrove  as datatrove's c4_quality filter (FineWeb): the paper's numbers; a line ends in . ? ! " or '; sentences as
-               spaCy's rules cut them
+    datatrove  as datatrove's c4_quality filter (FineWeb): the paper's numbers; a line ends in . ? ! " or '; a citation that
+               stands by itself is a word of its line; sentences as spaCy's rules cut them
 Sentences are counted by punctuation (stages/kernels/sentences.py) in the first two. Pages with bad words are left to
 toxicity.wordlist.
 Documents in languages without spaces between words are left as they are and the rules are not applicable to them.
@@ -57,6 +57,7 @@ class _Lines:
         words, _, end_marks = DIALECTS[self.dialect]
         return c4.LineRules(
             words if self.min_words_per_line is None else self.min_words_per_line,
+            self.dialect == "datatrove",
             self.max_word_length,
             end_marks if self.require_terminal else -1,
             self.remove_citations,
@@ -76,7 +77,7 @@ def _clean(batch: pa.RecordBatch, rules: c4.LineRules) -> tuple[np.ndarray, np.n
 class C4Counts(_Lines, Score):
     """Lines and sentences that C4's line removal would leave, and what it would remove, by reason."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = _INPUTS
     adds: ClassVar[Mapping[str, pa.DataType]] = {PREFIX + name: pa.int32() for name in c4.COUNTED}
 
@@ -99,7 +100,7 @@ class C4Counts(_Lines, Score):
 class C4Lines(_Lines, Transform):
     """Removes lines that are not running text."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = _INPUTS
     adds: ClassVar[Mapping[str, pa.DataType]] = {"text": pa.large_string()}
 
