@@ -241,20 +241,21 @@ def visible_sample(
 def _changed_bodies(raw: pa.Array, types: list[str | None], codings: list[str | None]) -> dict[int, bytes]:
     """Bodies that cannot be read as they are: coded ones decoded, UTF-16 as UTF-8, what is no page empty."""
     changed: dict[int, bytes] = {}
-    for i, (kind, coding) in enumerate(zip(types, codings, strict=True)):
-        declared_type = media_type(kind)
+    offsets, data, valid = text_buffers(raw)
+    for i in np.flatnonzero(valid).tolist():
+        declared_type = media_type(types[i])
         if declared_type.startswith(_NO_PAGE) or declared_type in _NO_TEXT:
             changed[i] = b""
-        elif coding and raw[i].is_valid:
+        elif coding := codings[i]:
             try:
                 changed[i] = undo(raw[i].as_py(), coding)
             except (CodingError, TooLargeError):
                 changed[i] = b""
-    offsets, data, _ = text_buffers(raw)
-    for i in np.flatnonzero(np.diff(offsets) >= 2).tolist():
-        first, second = data[offsets[i]], data[offsets[i] + 1]
-        if first in (0, 0xFE, 0xFF) or second == 0:  # a byte order mark, or ASCII in two bytes
-            body = changed.get(i) or raw[i].as_py()
+        start = changed[i][:2] if i in changed else data[offsets[i] : min(offsets[i] + 2, offsets[i + 1])].tobytes()
+        if len(start) == 2 and (
+            start[0] in (0, 0xFE, 0xFF) or start[1] == 0
+        ):  # a byte order mark, or ASCII in two bytes
+            body = changed[i] if i in changed else raw[i].as_py()
             changed[i] = decode(body[:_LOOKED_AT_BYTES], types[i])[0].encode("utf-8", "replace")
     return changed
 

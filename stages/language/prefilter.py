@@ -43,7 +43,7 @@ class GuessScore(Score):
     model: str = param("lid.176.ftz", model="models", doc=DOC_MODEL)
     window: int = param(170, doc=_DOC_WINDOW)
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("raw", "content_type", "content_encoding")
     adds: ClassVar[Mapping[str, pa.DataType]] = {"language.guess": pa.string(), "language.guess_score": pa.float32()}
 

@@ -6,6 +6,7 @@ import gzip
 import random
 import time
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -54,6 +55,17 @@ def test_nulls_and_what_is_no_page() -> None:
     assert visible(b"\x89PNG\r\n", "image/png") == ""
     assert visible(b"{}", "application/json") == ""
     assert visible(b"<p>x</p>"[:3], coding="compress") == ""
+    assert visible(b"\xff\xd8\xff\xe0 JFIF " + bytes(9), "image/jpeg") == ""  # begins like UTF-16
+    assert visible(b"\xff\xfea coding nobody knows", coding="compress") == ""
+    assert visible(None, "image/png") is None
+
+
+def test_what_lies_under_a_null_is_never_looked_at() -> None:
+    offsets, bits = np.array([0, 3, 8], np.int64), bytes([1])
+    buffers = [pa.py_buffer(bits), pa.py_buffer(offsets), pa.py_buffer(b"<p>\xff\xfe<b>")]
+    raw = pa.Array.from_buffers(pa.large_binary(), 2, buffers)
+    none = pa.nulls(2, pa.string())
+    assert visible_sample(raw, none, none).to_pylist() == ["", None]
 
 
 def test_codings_and_charsets() -> None:
@@ -63,6 +75,7 @@ def test_codings_and_charsets() -> None:
     assert visible(gzip.compress(page.replace("gbk", "utf-8").encode()), coding="gzip") == text
     assert visible(page.replace("gbk", "").encode("utf-16")) == text
     assert visible(page.replace("gbk", "").encode("utf-16-le"), "text/html") == text
+    assert visible(gzip.compress(page.replace("gbk", "").encode("utf-16")), coding="gzip") == text
     for limit in range(20, 60):  # cut inside characters
         cut = visible(page.replace("gbk", "utf-8").encode(), limit=limit)
         assert cut is not None
