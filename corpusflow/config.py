@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -44,7 +44,9 @@ class RunConfig(BaseModel):
 
     dir: str = Field("runs/corpusflow", description="Run folder; every node must see it under this path.")
     executor: Literal["ray", "inline"] = Field("ray", description="ray: local Ray or a cluster; inline: serial, here.")
-    workers: int | Literal["auto"] = Field("auto", description="Tasks at once; auto: every CPU there is.")
+    workers: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        "auto", description="Tasks at once; auto: every CPU there is."
+    )
     address: str | None = Field(None, description="Ray cluster to join (auto, or host:port); none: a Ray of our own.")
     limit: int | None = Field(None, ge=1, description="At most this many records, spread over all shards: a trial run.")
     sample: float | None = Field(
@@ -154,7 +156,7 @@ def parse_config(data: bytes | str, *, file: str = "<config>", overrides: Sequen
         raise ConfigError(f"{file}: {len(raw)} bytes; a config may have {_MAX_BYTES}", hint="is this really a config?")
     lines: dict[Path, int] = {}
     tree = _load(raw, file, lines)
-    for text in overrides:
+    for text in overrides if isinstance(tree, dict) else ():  # else there is something worse to say
         _override(tree, text)
     return build_config(tree, file=file, lines=lines)
 
@@ -340,18 +342,10 @@ def _override(tree: Any, text: str) -> None:
     if parts[0] in ("name", "seed", "run", "input", "stages", "output"):
         _assign(tree, parts, value, key)
         return
-    matches = []
-    for section in ("input", "stages", "output"):
-        for i, entry in enumerate(tree.get(section) or []):
-            name = entry if isinstance(entry, str) else next(iter(entry), "")
-            if key.startswith(f"{name}."):
-                matches.append((section, i, name))
+    stages = list(_stages_in(tree))
+    matches = [(section, i, name) for section, i, name in stages if key.startswith(f"{name}.")]
     if not matches:
-        names = [
-            e if isinstance(e, str) else next(iter(e), "")
-            for s in ("input", "stages", "output")
-            for e in tree.get(s) or []
-        ]
+        names = [name for _, _, name in stages]
         raise ConfigError(
             f"--set {key}: no stage of this config is called {key.rpartition('.')[0]!r}",
             hint=_did_you_mean(key.rpartition(".")[0], names) or "keys of the config itself start with run. or stages.",
@@ -363,11 +357,22 @@ def _override(tree: Any, text: str) -> None:
     _assign(tree, [section, str(i), *key[len(name) + 1 :].split(".")], value, key)
 
 
+def _stages_in(tree: Mapping[Any, Any]) -> Iterator[tuple[str, int, str]]:
+    """(section, place, name) of what stands there as a stage; the rest `build_config` complains of."""
+    for section in ("input", "stages", "output"):
+        entries = tree.get(section)
+        for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if isinstance(entry, str):
+                yield section, i, entry
+            elif isinstance(entry, dict) and entry:
+                yield section, i, str(next(iter(entry)))
+
+
 def _assign(tree: Any, parts: Sequence[str], value: Any, key: str) -> None:
     place = tree
     for n, part in enumerate(parts[:-1]):
         if isinstance(place, list):
-            if not part.isdigit() or int(part) >= len(place):
+            if not part.isdecimal() or int(part) >= len(place):
                 raise ConfigError(f"--set {key}: {'.'.join(parts[:n])} has entries 0 to {len(place) - 1}, not {part}")
             if n + 1 < len(parts) and isinstance(place[int(part)], str):
                 place[int(part)] = {place[int(part)]: {}}

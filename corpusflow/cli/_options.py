@@ -20,7 +20,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def with_overrides(sets: tuple[str, ...], run_options: Mapping[str, Any]) -> list[str]:
     """``--set`` plus the options that stand for keys of `run`."""
-    shorthand = [f"run.{key}={_yaml(value)}" for key, value in run_options.items() if value not in (None, False)]
+    # `--limit 0` is a mistake to be named, and no way to ask for everything: 0 == False.
+    given = {key: value for key, value in run_options.items() if value is not None and value is not False}
+    shorthand = [f"run.{key}={_yaml(value)}" for key, value in given.items()]
     return [*sets, *shorthand]
 
 

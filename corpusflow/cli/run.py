@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
+import sys
 from typing import Any
 
 import click
@@ -44,7 +46,8 @@ def command(config: str, sets: tuple[str, ...], refresh: bool, as_json: bool, **
         result = runner.run()
     except KeyboardInterrupt:
         show.close()
-        again = " ".join(["corpusflow run", config, *(f"--set {s}" for s in sets)])
+        # As it was typed: without --limit, going on would be a run of everything.
+        again = shlex.join(["corpusflow", *sys.argv[1:]])
         console.print(f"stopped; what is committed is kept. Go on with: {again}", soft_wrap=True, markup=False)
         raise
     finally:

@@ -16,6 +16,7 @@ import pytest
 from small_runs import CONFIG, ROOT, write_config
 
 from corpusflow.cli import COMMANDS
+from corpusflow.runner import Runner
 
 WARC = f"{ROOT}/sample_data/web/web-00.warc.gz"
 
@@ -122,6 +123,37 @@ OVERRIDES: dict[str, list[str]] = {
 @pytest.mark.parametrize(("text", "parts"), OVERRIDES.items())
 def test_mistakes_in_an_override(call: Any, tmp_path: Path, text: str, parts: list[str]) -> None:
     call("run", config(tmp_path, CONFIG), "--set", text).fails(2, *parts)
+
+
+@pytest.mark.parametrize(
+    "text", ["- a\n", "hello\n", "input: 5\n", "input: [3]\n", "input: [null]\n", "input: [{}]\n", "input: {a: {}}\n"]
+)
+@pytest.mark.parametrize("override", ["quality.gopher.min_words=3", "run.workers=2", "stages.².x=1"])
+def test_overrides_of_what_is_no_config(call: Any, tmp_path: Path, text: str, override: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    call("plan", path, "--set", override).fails(2, "error: ")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--limit", "0"), ("--limit", "-1"), ("--sample", "0"), ("--workers", "0"), ("--workers", "-3")],
+)
+def test_nothing_is_not_everything(call: Any, tmp_path: Path, option: str, value: str) -> None:
+    call("run", config(tmp_path, CONFIG), option, value).fails(2, f"run.{option[2:]}", "greater than", f"got {value}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_how_to_go_on_is_what_was_typed(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Runner) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runner, "run", interrupted)
+    result = call("run", config(tmp_path, CONFIG), "--limit", 5, "--set", "name=a", "--executor", "inline", "--refresh")
+    again = f"corpusflow run {tmp_path}/config.yaml --limit 5 --set name=a --executor inline --refresh"
+    result.fails(130, f"Go on with: {again}\n")
+    spaced = call("run", config(tmp_path, CONFIG), "--set", f"run.dir={tmp_path}/two words")
+    spaced.fails(130, f"--set 'run.dir={tmp_path}/two words'\n")
 
 
 # ---- the output ----
