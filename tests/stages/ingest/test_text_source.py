@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,52 @@ def test_paragraphs_do_not_depend_on_how_the_file_is_read(tmp_path: Path) -> Non
     paragraphs = [f"Paragraph {i}\n" + "word " * (i % 50) + "end." for i in range(20_000)]
     (tmp_path / "a.txt").write_text("\n\n".join(paragraphs))
     assert [r["text"] for r in read(tmp_path, by="paragraph")] == paragraphs
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13])
+def test_paragraphs_do_not_depend_on_where_the_reading_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    rng = random.Random(size)
+    lines = ["a", "word", " b ", "", "", " ", "\t", "\r", " \r", "c\r"]
+    texts = ["\n".join(rng.choice(lines) for _ in range(rng.randrange(1, 12))) for _ in range(60)]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i:02d}.txt").write_bytes(text.encode())
+    limits = {"by": "paragraph", "max_document_bytes": 20}
+    whole = read(tmp_path, **limits)
+    monkeypatch.setattr("stages.ingest._members.PIECE_BYTES", size)
+    assert read(tmp_path, **limits) == whole
+    assert not any(r["text"].startswith((" \n", "\t\n", " \r\n")) for r in whole if r["text"] and r["offset"])
+
+
+def test_a_paragraph_that_is_too_long_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stages.ingest._members.PIECE_BYTES", 10)
+    data = b"first\n\n" + b"long " * 20 + b"\n \n\n\nsecond\n\n" + b"x" * 50 + b"\n\n"
+    (tmp_path / "a.txt").write_bytes(data)
+    rows = read(tmp_path, by="paragraph", max_document_bytes=30)
+    assert [r["text"] for r in rows] == ["first", None, "second", None]
+    assert [r["offset"] for r in rows] == [0, 7, data.index(b"second"), data.index(b"xxx")]
+    assert {r["quarantine"] for r in rows if r["text"] is None} == {"too_long: more than 30 bytes without a blank line"}
+
+
+def test_no_paragraph_comes_out_of_a_damaged_member(tmp_path: Path) -> None:
+    members = [gzip.compress("\n\n".join(f"{m} paragraph {i}" for i in range(3000)).encode()) for m in "abc"]
+    (tmp_path / "good.txt.gz").write_bytes(b"".join(members))
+    middle = bytearray(members[1])
+    middle[len(middle) // 2] ^= 0x10
+    (tmp_path / "bad.txt.gz").write_bytes(members[0] + middle + members[2])
+    (tmp_path / "cut.txt.gz").write_bytes(members[0][:-9])
+    rows = read(tmp_path, by="paragraph")
+    good = {r["text"] for r in rows if r["id"].startswith("text/good")}
+    bad = [r for r in rows if r["id"].startswith("text/bad")]
+    assert {r["text"] for r in bad if r["text"]} - good == {
+        "c paragraph 0"
+    }  # the rest of its line is in the damaged one
+    assert sum(r["quarantine"] is not None for r in bad) == 1
+    assert len(bad) == 2999 + 1 + 3000  # the last paragraph of the first member went on in the damaged one
+    cut = [r["text"] for r in rows if r["id"].startswith("text/cut")]
+    assert len(cut) > 1000
+    assert set(cut) - {None} < good
 
 
 @pytest.mark.parametrize(
