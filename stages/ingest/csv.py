@@ -2,7 +2,8 @@
 
 Reads CSV and TSV files, plain or compressed, row by row, by RFC 4180 as found: fields may hold line ends between quotes, rows
 end in CR LF or LF. Every row under the header is a row here: documents, rows without text (`skipped`), and rows that do not
-have the header's fields (`quarantine`). A quote that is never closed costs the line it stands in, not the rest of the file.
+have the header's fields (`quarantine`). A quote that is never closed costs the line it stands in, not the rest of the file; a
+damaged compressed member is one row.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _DELIMITERS: Final = "\t,;|"
 class Csv(FieldSource):
     """Comma or tab separated tables (plain, gzip, zstd, bzip2, xz), a document a row."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     default_name: ClassVar[str] = "csv"
     libraries: ClassVar[tuple[str, ...]] = ("zstandard",)
 
@@ -235,7 +236,8 @@ def _rows(found: Iterable[Piece], max_bytes: int) -> Iterator[_Line]:
     pending = b""
     place = (0, -1)
     for piece in found:
-        fresh = b"" if piece.damaged else piece.data
+        # Text that a wrong bit has spoilt is a row like any other: nothing of a damaged member is taken for one.
+        fresh = b"" if piece.damaged or piece.suspect else piece.data
         if not pending:
             place = _place(piece, 0)
         data = pending + fresh if pending else fresh

@@ -124,6 +124,11 @@ def test_other_kinds_and_damage(tmp_path: Path) -> None:
     assert rows[-1]["quarantine"].startswith("cut_off: ")
     assert [r["record_id"] for r in rows[:-1]] == [str(i) for i in range(len(rows) - 1)]
     assert len(rows) > 4_000
+    members = [gzip.compress(whole.encode()), bytearray(gzip.compress(whole[8:].encode())), gzip.compress(b"x,last\n")]
+    members[1][len(members[1]) // 2] ^= 0x10
+    rows = read(tmp_path / "a.csv", b"".join(members))
+    assert [r["record_id"] for r in rows] == [*map(str, range(5_000)), None, "x"]
+    assert rows[5_000]["quarantine"].startswith("damaged_compression: ")
 
 
 @settings(max_examples=150, deadline=None)
