@@ -10,7 +10,7 @@ from __future__ import annotations
 import lzma
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Final
 
@@ -23,6 +23,8 @@ _BLOCK: Final = 512
 _HEADER_BYTES: Final = 1 << 20
 #: Where no header is found for so many bytes, a tar is not cut any further: listing the input must not read it.
 _LOST_BYTES: Final = 16 << 20
+#: What `meta` says, under `unverified`, of documents that may be garbage: a tar has checksums of headers only.
+UNVERIFIED: Final = "the checksum of its compressed archive is wrong"
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 #: What zipfile raises on damaged or unknown data.
 _ZIP_DAMAGE: Final = (
@@ -48,6 +50,7 @@ class Member:
         offset: where its header starts in the file; None inside of a compressed tar.
         place: where its bytes start in the file; None where it does not hold them as they are, all of them.
         data: its bytes, in pieces; must be read before the next member is asked for, or is passed over.
+        suspect: whether what has been read of it came out of compressed data that are damaged somewhere, perhaps there.
         skipped: why it has none.
         error: why it cannot be read.
     """
@@ -58,6 +61,7 @@ class Member:
     offset: int | None
     place: int | None = None
     data: Iterator[Piece] = field(default_factory=lambda: iter(()))
+    suspect: Callable[[], bool] = bool
     skipped: str | None = None
     error: str | None = None
 
@@ -174,8 +178,17 @@ class _Flow:
         self._data = memoryview(b"")
         self._error: str | None = None
         self._limit = limit
+        self._suspect = self._touched = False
         self.at = start
         self.plain = True
+
+    def begin(self) -> None:
+        """What is read from here on is another member's."""
+        self._touched = self._suspect
+
+    def suspect(self) -> bool:
+        """Whether a piece read since `begin` is of compressed data that are damaged."""
+        return self._touched
 
     def read(self, n: int) -> bytes:
         """Up to `n` bytes, fewer only at the end.
@@ -193,6 +206,8 @@ class _Flow:
                     break
                 self.plain = piece.inner < 0
                 self._error = piece.error
+                self._suspect = piece.suspect
+                self._touched |= piece.suspect
                 self._data = memoryview(b"" if piece.damaged else piece.data)
                 continue
             part = bytes(self._data[:n])
@@ -261,8 +276,9 @@ def _tar(stream: IO[bytes], stored: int, begin: int, end: int | None) -> Iterato
                 continue
             if header.kind == b"5":
                 continue
-            member = Member(position, header.name, header.size, place)
+            member = Member(position, header.name, header.size, place, suspect=flow.suspect)
             index += 1
+            flow.begin()
             rest = [header.size]
             if header.kind in b"0\x007":
                 member.data = _tar_data(flow, rest)

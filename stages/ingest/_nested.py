@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import IO, Any, Final
 
 from corpusflow import FileRange, storage_for
-from stages.ingest._archives import Member
+from stages.ingest._archives import UNVERIFIED, Member
 from stages.ingest._fields import FieldSource
 from stages.ingest._files import Kind, whole
 from stages.ingest._json import dump
@@ -87,6 +87,8 @@ def _rows(row: Mapping[str, Any], member: Member, documents: Iterable[Mapping[st
     """Documents of a member with the member's place."""
     for found in documents:
         meta = json.loads(found["meta"]) if found.get("meta") else {}
+        if member.suspect():
+            meta["unverified"] = UNVERIFIED
         yield {
             **found,
             "id": f"{row['id']}+{found['id'].rpartition('#')[2]}",

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from corpusflow import ConfigError, FileRange, Split, param, storage_for
-from stages.ingest._archives import Member, cuts, members
+from stages.ingest._archives import UNVERIFIED, Member, cuts, members
 from stages.ingest._fields import FieldSource
 from stages.ingest._files import kind_of_name, url_of, whole
 from stages.ingest._json import LineError, dump, parse
@@ -54,7 +54,7 @@ _COLUMNS: Final = (
 class Archive(FieldSource):
     """Tar (gzip, zstd, bzip2, xz or not) and zip archives of HTML, text, JSONL, CSV, Parquet, Arrow and WARC files."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     default_name: ClassVar[str] = "archive"
     libraries: ClassVar[tuple[str, ...]] = ("fastwarc", "orjson", "pyarrow", "resiliparse", "zstandard")
 
@@ -98,7 +98,7 @@ class Archive(FieldSource):
             "path": item.path,
             "offset": member.offset,
             "url": url_of(self.base_url, member.name),
-            "meta": json.dumps({"member": member.name}, ensure_ascii=False) if member.name else None,
+            "meta": json.dumps(_facts(member), ensure_ascii=False) if member.name else None,
         }
         kind = kind_of_name(member.name)
         if member.error is not None:
@@ -113,7 +113,8 @@ class Archive(FieldSource):
             for line in lines(self._opened(member), self.max_line_bytes):
                 yield self._record(row, member, line)
         else:
-            yield {**row, **self._document(kind, member)}
+            found = self._document(kind, member)
+            yield {**row, **found, "meta": json.dumps(_facts(member), ensure_ascii=False)}
 
     def _opened(self, member: Member) -> Iterator[Piece]:
         """The member's bytes, a compression of its own undone."""
@@ -154,11 +155,19 @@ class Archive(FieldSource):
             row["quarantine"] = str(e)
             return row
         self.take_fields(record, row)
-        record["member"] = member.name
+        record |= _facts(member, line.suspect)
         if replaced:
             record["replaced_characters"] = replaced
         row["meta"] = dump(record)
         return row
+
+
+def _facts(member: Member, suspect: bool = False) -> dict[str, str]:
+    """What `meta` says of a document's member."""
+    facts = {"member": member.name}
+    if suspect or member.suspect():
+        facts["unverified"] = UNVERIFIED
+    return facts
 
 
 def _is_compressed(data: bytes) -> bool:

@@ -231,6 +231,25 @@ def test_damaged_tar(tmp_path: Path) -> None:
     assert outline(rows)[:10] == ["raw"] * 10
 
 
+def test_what_comes_out_of_a_damaged_gzip_member_says_so(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    texts = {f"{i}.txt": rng.randbytes(40_000).hex().encode() for i in range(30)}
+    nested = {"in.jsonl": LINES, "in.csv": b"text\nrow\n", "in.jsonl.gz": gzip.compress(LINES)}
+    packed = bytearray(gzip.compress(tar({**nested, **texts}), 1, mtime=0))
+    packed[-8] ^= 1  # nothing is wrong but the checksum
+    rows = read(tmp_path / "a.tar.gz", bytes(packed))
+    documents = [r for r in rows if r["text"]]
+    assert len(documents) > 5 + 1 + 5 + 20  # the last stretch that came out is held for the damage itself
+    assert all("unverified" in json.loads(r["meta"]) for r in documents)
+    assert not any("unverified" in (r["meta"] or "") for r in read(tmp_path / "b.tar.gz", gzip.compress(tar(texts))))
+    inner = bytearray(gzip.compress(LINES))
+    inner[-8] ^= 1
+    rows = read(tmp_path / "c.tar", tar({"a.jsonl.gz": bytes(inner), "b.jsonl": LINES}))
+    marked = ["unverified" in json.loads(r["meta"]) for r in rows if r["text"]]
+    assert marked[-5:] == [False] * 5
+    assert all(marked[:-5])
+
+
 def test_damaged_zip(tmp_path: Path) -> None:
     data = bytearray(zipped({f"{i}.html": random.Random(i).randbytes(500).hex().encode() for i in range(4)}))
     at = data.find(b"PK\x03\x04", 600)
