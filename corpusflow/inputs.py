@@ -184,7 +184,7 @@ def _gunzipped(where: str, data: bytes) -> bytes:
 def _match(pattern: str) -> Iterator[tuple[FileInfo, str]]:
     """Files that a pattern names, each with its path below the pattern's base (the part without wildcards)."""
     storage = storage_for(pattern)
-    if not glob.has_magic(pattern):
+    if not glob.has_magic(pattern) or os.path.lexists(pattern):  # `page [1].txt` is a file's name, too
         if os.path.isdir(pattern):
             found = list(storage.walk(pattern))
             if not found:

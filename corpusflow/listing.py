@@ -6,9 +6,10 @@ Reads the input's folders; writes nothing.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from corpusflow.errors import ConfigError
 from corpusflow.fingerprint import fingerprint
@@ -90,6 +91,7 @@ def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tu
         except ConfigError as e:
             raise ConfigError(f"{item.where}: {e.message}", hint=e.hint) from e
     _refuse_equal_ids(planner, listed)
+    _refuse_own_files(planner, listed)
     limits = _limits(run.limit, len(listed))
     shards = []
     for (i, files), limit in zip(listed, limits, strict=True):
@@ -125,6 +127,29 @@ def _refuse_equal_ids(planner: Planner, listed: list[tuple[int, tuple[Any, ...]]
                     f"{planner.sources[i].where}: {path} and {other} would both be called {source.source_name}/{relative} "
                     "in document ids",
                     hint="give one of the two inputs a name of its own (name: …)",
+                )
+
+
+#: What a run makes in its folder, stage folders by their form: earlier configs had other stages.
+_OWN: Final = re.compile(
+    r"(plans|models|code|exports|canaries|takedowns)/|(plan|run|driver)\.json$|run\.log$|[^/]+/[a-z]+-[0-9a-f]{12}/"
+)
+
+
+def _refuse_own_files(planner: Planner, listed: list[tuple[int, tuple[Any, ...]]]) -> None:
+    """A run folder below an input folder: listed again, the run would take what it made for more input.
+
+    Raises:
+        ConfigError: it does.
+    """
+    own = planner.run_dir + "/"
+    for i, files in listed:
+        for path, *_ in files:
+            absolute = os.path.abspath(path)
+            if absolute.startswith(own) and _OWN.match(absolute.removeprefix(own)):
+                raise ConfigError(
+                    f"{planner.sources[i].where}: the input reads {path}, which this run made itself in {planner.run_dir}",
+                    hint="move the run folder out of the input's folder, or name the input's files more closely (paths: …)",
                 )
 
 

@@ -31,12 +31,15 @@ _NAME: Final = re.compile(r"shard-\d{8}\.(parquet|jsonl|jsonl\.zst)")
 
 @dataclass(frozen=True)
 class Written:
-    """One file; `rows` of them, `size` bytes as stored."""
+    """One file; `rows` of them, `size` bytes as stored; `without_text` were asked for their text and have none yet (pages that
+    are not extracted).
+    """
 
     shard: int
     path: str
     rows: int
     size: int
+    without_text: int = 0
 
 
 class _Format(Protocol):
@@ -108,7 +111,7 @@ def _write(
 ) -> Written:
     path = f"{folder}/shard-{shard.number:08d}.{format_name}"
     temporary = f"{folder}/.tmp-{uuid.uuid4().hex}"
-    rows = 0
+    rows = without_text = 0
     upload = _create(storage, temporary, folder)
     try:
         with upload:
@@ -116,11 +119,13 @@ def _write(
             for batch in _chain(first, rest):
                 writer.write(batch)
                 rows += batch.num_rows
+                if "text" in schema.names:
+                    without_text += batch.column("text").null_count
             writer.close()
         storage.publish(temporary, path)
     finally:
         storage.delete(temporary)
-    return Written(shard.number, path, rows, upload.size)
+    return Written(shard.number, path, rows, upload.size, without_text)
 
 
 def _create(storage: Storage, path: str, folder: str) -> Upload:

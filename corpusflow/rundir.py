@@ -26,7 +26,7 @@ from corpusflow.listing import Listing, best_listing, changed_inputs, make_shard
 from corpusflow.pinned import at_home, pinned_code_path, pinned_path
 from corpusflow.plan import Plan, Shard, shard_table, shards_from_table
 from corpusflow.planner import Planner
-from corpusflow.storage import storage_for
+from corpusflow.storage import local_path, read_json, storage_for
 
 _MADE_FROM = b"corpusflow.made_from"
 
@@ -35,7 +35,7 @@ class RunDir:
     """A run folder."""
 
     def __init__(self, path: str) -> None:
-        self.path = os.path.abspath(path)
+        self.path = local_path(path)
         self.storage = storage_for(self.path)
 
     def file(self, *names: str) -> str:
@@ -51,7 +51,7 @@ class RunDir:
             ConfigError: no run was started here.
         """
         try:
-            data = json.loads(self.storage.get(self.file("plan.json")))
+            data = read_json(self.file("plan.json"), hint="`corpusflow run` with the run's config writes it again")
         except (FileNotFoundError, NotADirectoryError) as e:
             raise ConfigError(
                 f"{self.path} is not a run folder: it has no plan.json",
@@ -64,7 +64,7 @@ class RunDir:
         latest = at_home(self.latest_plan(), self.path)
         for info in sorted(self.storage.list(self.file("plans")), key=lambda i: i.path):
             if info.path.endswith(".json"):
-                data = json.loads(self.storage.get(info.path))
+                data = read_json(info.path, hint="`corpusflow run` with its config writes it again; or delete it")
                 plan = at_home(Plan.from_data(data, self._shards(data["epoch"])), self.path)
                 if plan != latest:
                     yield plan

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import json
 import os
 import shutil
 import stat
@@ -21,12 +22,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import xxhash
 
 from corpusflow import faults
-from corpusflow.errors import ConfigError, RetryableError
+from corpusflow.errors import ConfigError, CorruptShardError, RetryableError
 
 #: Errors of a shared filesystem that a second try may not see.
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT})
@@ -409,9 +410,34 @@ def storage_for(path: str) -> Storage:
     Raises:
         ConfigError: no backend for its scheme.
     """
-    scheme, separator, _ = path.partition("://")
-    if separator and scheme != "file":
+    scheme, separator, rest = path.partition("://")
+    if separator:
         raise ConfigError(
-            f"no storage for {scheme}:// (of {path})", hint="mount it, or copy it to a local folder, and give that path"
+            f"no storage for {scheme}:// (of {path})",
+            hint=f"give the path: {rest}"
+            if scheme == "file"
+            else "mount it, or copy it to a local folder, and give that path",
         )
     return _LOCAL
+
+
+def local_path(path: str) -> str:
+    """The absolute path of what a user names.
+
+    Raises:
+        ConfigError: it is a URL; made absolute, it would be a folder called ``s3:`` in the current one.
+    """
+    storage_for(path)
+    return os.path.abspath(path)
+
+
+def read_json(path: str, *, hint: str) -> Any:
+    """What a JSON file of ours holds. FileNotFoundError if absent.
+
+    Raises:
+        CorruptShardError: it is no JSON any more; `hint` says what makes it again.
+    """
+    try:
+        return json.loads(storage_for(path).get(path))
+    except ValueError as e:
+        raise CorruptShardError(f"{path} is damaged: {e}", hint=hint) from e

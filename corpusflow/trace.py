@@ -7,7 +7,6 @@ one length leaves out what remains at the end of each file; such tokens have a n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -25,7 +24,7 @@ from corpusflow.plan import Node
 from corpusflow.publish import MANIFEST, export_folder
 from corpusflow.reader import INDEX_COLUMNS, ROWS, ShardReader
 from corpusflow.schema import QUARANTINE, SKIPPED
-from corpusflow.storage import storage_for
+from corpusflow.storage import read_json, storage_for
 
 _INDEX: Final = "documents.parquet"
 #: Of padded samples: which stretch of which document (by its row) lies where.
@@ -71,7 +70,7 @@ class TokenExport:
         self.name = folder.rpartition("/")[2]
         path = f"{folder}/{MANIFEST}"
         try:
-            self.manifest: Mapping[str, Any] = json.loads(storage_for(path).get(path))
+            self.manifest: Mapping[str, Any] = read_json(path, hint="corpusflow run  writes it again")
         except (FileNotFoundError, NotADirectoryError) as e:
             raise ConfigError(f"{folder} has no {MANIFEST}", hint="corpusflow run  finishes the export") from e
         if not holds_tokens(self.manifest):

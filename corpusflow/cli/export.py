@@ -8,7 +8,7 @@ import click
 
 from corpusflow.api import open_run
 from corpusflow.cli._options import json_option
-from corpusflow.cli._show import size
+from corpusflow.cli._show import size, stderr
 from corpusflow.errors import ConfigError
 from corpusflow.plain_files import FORMATS, write_files
 
@@ -31,12 +31,19 @@ def command(
     names = [c.strip() for c in columns.split(",") if c.strip()] if columns is not None else None
     if names == []:
         raise ConfigError("--columns names no column", hint=f"{stage} has {', '.join(view.columns)}")
-    files = rows = total = 0
+    files = rows = total = without_text = 0
     for written in write_files(view, folder, format_name=format_name, columns=names, force=force):
         files, rows, total = files + 1, rows + written.rows, total + written.size
+        without_text += written.without_text
         if as_json:
             click.echo(json.dumps(vars(written), ensure_ascii=False))
     if not as_json:
         empty = len(view.run.plan.shards) - files
         rest = f"; {empty} shards have no survivors and make no file" if empty else ""
         click.echo(f"{rows:,} documents, {files:,} files, {size(total)} in {folder}{rest}")
+    if without_text:
+        stderr().print(
+            f"warning: {without_text:,} of {rows:,} documents have no text at {stage}: a later stage makes it of bytes",
+            soft_wrap=True,
+            markup=False,
+        )

@@ -6,7 +6,6 @@ its manifest says is refused, and that a token's document can be told.
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from corpusflow.errors import ConfigError, CorruptShardError
-from corpusflow.storage import storage_for
+from corpusflow.storage import local_path, read_json, storage_for
 
 _FORMATS: Final = ("megatron", "bin")
 
@@ -46,7 +45,7 @@ class TokenFiles:
     """
 
     def __init__(self, folder: str, split: str = "train") -> None:
-        self.folder = os.path.abspath(folder)
+        self.folder = local_path(folder)
         self.split = split
         self.manifest: Mapping[str, Any] = _manifest(self.folder)
         files = [f for f in self.manifest["files"] if f["split"] == split]
@@ -163,7 +162,7 @@ class TokenFiles:
 def _manifest(folder: str) -> Mapping[str, Any]:
     path = os.path.join(folder, "manifest.json")
     try:
-        manifest: Mapping[str, Any] = json.loads(storage_for(path).get(path))
+        manifest: Mapping[str, Any] = read_json(path, hint="corpusflow run  with the run's config writes it again")
     except (FileNotFoundError, NotADirectoryError) as e:
         raise ConfigError(
             f"{folder} is not an export: it has no manifest.json", hint="give a folder below RUN/exports/"

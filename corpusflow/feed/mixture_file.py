@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,7 +15,7 @@ from corpusflow.feed.dataset import Mode, TokenDataset
 from corpusflow.feed.files import TokenFiles
 from corpusflow.feed.mixture import BudgetMixture
 from corpusflow.feed.selection import SelectedTokens
-from corpusflow.storage import storage_for
+from corpusflow.storage import local_path, read_json, storage_for
 
 FORMAT: Final = "corpusflow.mixture"
 MIXTURE: Final = "mixture.json"
@@ -34,10 +33,9 @@ def open_mixture(folder: str, *, segments: bool = False, mode: Mode = "concatena
         ConfigError: no mixture.
         CorruptShardError: an export, or the choice of its documents, is not what the mixture was made of.
     """
-    folder = os.path.abspath(folder)
-    storage = storage_for(folder)
+    folder = local_path(folder)
     try:
-        body: Mapping[str, Any] = json.loads(storage.get(f"{folder}/{MIXTURE}"))
+        body: Mapping[str, Any] = read_json(f"{folder}/{MIXTURE}", hint="corpusflow mix CONFIG  makes it again")
     except (FileNotFoundError, NotADirectoryError) as e:
         raise ConfigError(f"{folder} has no {MIXTURE}", hint="corpusflow mix CONFIG  makes one") from e
     if body.get("format") != FORMAT or body.get("version") != 1:

@@ -27,7 +27,7 @@ from corpusflow.mix.groups import documents_by
 from corpusflow.mix.recipe import PartRecipe, Recipe
 from corpusflow.mix.shares import Demand, divide, tempered
 from corpusflow.publish import MANIFEST, export_folder
-from corpusflow.storage import storage_for
+from corpusflow.storage import local_path, storage_for
 
 _READABLE: Final = ("megatron", "bin")
 
@@ -178,7 +178,7 @@ def _fixed(recipe: PartRecipe, parts: list[Part], within: list[float], length: i
 
 def write(mix: Mix) -> str:
     """Write the mixture's folder; returns it. `mixture.json` comes last."""
-    folder = os.path.abspath(mix.recipe.output)
+    folder = local_path(mix.recipe.output)
     storage = storage_for(folder)
     taken = {p["name"]: p for p in mix.as_data()["parts"]}
     listed = []

@@ -50,6 +50,13 @@ def test_relative_paths_start_below_the_part_without_wildcards(tmp_path: Path, m
     assert found("*.gz") == ["a.gz"]
 
 
+def test_brackets_are_a_name_where_there_is_such_a_file(tmp_path: Path) -> None:
+    write(tmp_path, "page [1].html", "page 1.html", "set [a]/x.html")
+    assert found(f"{tmp_path}/page [1].html") == ["page [1].html"]
+    assert found(f"{tmp_path}/set [a]") == ["x.html"]
+    assert found(f"{tmp_path}/page [12].html") == ["page 1.html"]
+
+
 def test_a_file_with_two_names_is_read_once(tmp_path: Path) -> None:
     write(tmp_path, "a/one", "a/two")
     (tmp_path / "link").symlink_to(tmp_path / "a")

@@ -181,7 +181,41 @@ def test_a_read_only_place(call: Any, tmp_path: Path) -> None:
     result.fails(2, "cannot write", "run.dir")
 
 
+@pytest.mark.parametrize("scheme", ["s3", "file"])
+def test_a_run_folder_that_is_a_url(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = config(tmp_path, CONFIG, dir=f"{scheme}://bucket/run")
+    before = sorted(tmp_path.iterdir())
+    call("run", path).fails(2, f"no storage for {scheme}:// (of {scheme}://bucket/run)", "hint: ")
+    call("plan", path).fails(2, f"no storage for {scheme}://")
+    call("status", f"{scheme}://bucket/run").fails(2, f"no storage for {scheme}://")
+    assert sorted(tmp_path.iterdir()) == before  # no folder called `s3:`
+
+
+def test_damaged_json(call: Any, own_run: Any) -> None:
+    manifest = own_run.folder / "exports" / "bin" / "manifest.json"
+    manifest.write_text("torn")
+    call("trace", own_run, "--token", 0, "--export", "bin").fails(4, str(manifest), "is damaged", "corpusflow run")
+    (own_run.folder / "plan.json").write_text("")
+    call("status", own_run).fails(4, f"{own_run}/plan.json is damaged", "hint: `corpusflow run`")
+    assert call("run", own_run.config, "--set", f"run.dir={own_run}", "--executor", "inline").status == 0
+    assert call("status", own_run).status == 0
+
+
 # ---- the data ----
+
+
+def test_a_run_folder_below_the_input(call: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.txt").write_text("Some words here.\n")
+    text = f"input:\n  - ingest.text: {{paths: [{folder}]}}\nstages: [quality.signals]\noutput: [export.parquet]\n"
+    path = config(tmp_path, text, dir=str(folder / "run"))
+    assert call("run", path).status == 0
+    assert call("run", path).status == 0
+    (folder / "run" / "my notes").mkdir()
+    (folder / "run" / "my notes" / "b.txt").write_text("A file of the user's own.\n")
+    call("run", path, "--refresh").fails(2, "config.yaml:2", "which this run made itself", "move the run folder")
 
 
 def test_parquet_without_the_column(call: Any, tmp_path: Path) -> None:
