@@ -194,18 +194,23 @@ def _blocks(path: str) -> Iterator[bytes]:
             return
         inflater = zlib.decompressobj(31)
         data = head
+        whole = False
         try:
             while data:
                 out = inflater.decompress(data, _CHUNK_BYTES)
                 if out:
                     yield out
-                data = inflater.unconsumed_tail
-                if inflater.eof:
-                    data, inflater = inflater.unused_data, zlib.decompressobj(31)
-                    data = data.lstrip(b"\0")
-                data = data or file.read(_CHUNK_BYTES)
+                whole = inflater.eof
+                if not whole:
+                    data = inflater.unconsumed_tail or file.read(_CHUNK_BYTES)
+                    continue
+                data, inflater = inflater.unused_data.lstrip(b"\0"), zlib.decompressobj(31)
+                while not data and (block := file.read(_CHUNK_BYTES)):
+                    data = block.lstrip(b"\0")
         except zlib.error as e:
             raise ConfigError(f"{path}: not a gzip file that can be read: {e}") from e
+        if not whole:  # a list cut short blocks less than it says
+            raise ConfigError(f"{path}: the gzip file is cut off", hint="download it again")
 
 
 def _entries(lines: Iterable[str]) -> tuple[pa.Array, pa.Array]:

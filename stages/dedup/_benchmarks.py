@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +11,9 @@ from typing import IO, Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
 
 from corpusflow import ConfigError, storage_for
+from stages.ingest._members import pieces
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import permutations, signatures
 from stages.kernels.overlap import NgramTable, ngram_table
@@ -149,23 +148,19 @@ def _records(path: str) -> Iterator[Mapping[str, Any]]:
             if path.endswith(".parquet"):
                 yield from pq.read_table(stream).to_pylist()
                 return
-            for line in _lines(path, stream):
+            for line in _lines(stream):
                 if line.strip():
                     record = json.loads(line)
                     yield record if isinstance(record, Mapping) else {"text": record}
-        except (ValueError, OSError, pa.ArrowException, zstandard.ZstdError) as e:
+        except (ValueError, OSError, pa.ArrowException) as e:
             raise ConfigError(f"cannot read benchmark {path}: {e}", hint="JSON lines (.gz, .zst) or Parquet") from e
 
 
-def _lines(path: str, stream: IO[bytes]) -> Iterator[bytes]:
-    if path.endswith(".gz"):
-        yield from gzip.GzipFile(fileobj=stream)
-    elif path.endswith(".zst"):
-        rest = b""
-        with zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True) as reader:
-            while chunk := reader.read(1 << 20):
-                *lines, rest = (rest + chunk).split(b"\n")
-                yield from lines
-        yield rest
-    else:
-        yield from stream
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces(stream):
+        if piece.error is not None:  # items that are missing would not be looked for
+            raise ValueError(piece.error)
+        *lines, rest = (rest + piece.data).split(b"\n")
+        yield from lines
+    yield rest

@@ -227,6 +227,11 @@ def test_lists_that_cannot_be_read(tmp_path: Path, ut1: str) -> None:
     (tmp_path / "bad.gz").write_bytes(b"\x1f\x8bgarbage")
     with pytest.raises(ConfigError, match="not a gzip file"):
         score(["https://a.example"], block_list=str(tmp_path / "bad.gz"))
+    long = gzip.compress("\n".join(f"host{i}.example" for i in range(80_000)).encode())
+    for size in (len(long) // 2, len(long) - 1):
+        (tmp_path / "cut.gz").write_bytes(long[:size])
+        with pytest.raises(ConfigError, match="cut off"):
+            score(["https://a.example"], block_list=str(tmp_path / "cut.gz"))
     (tmp_path / "none").write_text("// nothing\n")
     with pytest.raises(ConfigError, match="no public suffix"):
         score(["https://a.example"], suffixes=str(tmp_path / "none"))
@@ -236,7 +241,8 @@ def test_a_long_gzipped_list_is_read_to_its_end(tmp_path: Path) -> None:
     """Several blocks, several members, a last line without its newline."""
     lines = [f"host{i}.example" for i in range(80_000)]
     members = [b"".join(f"{x}\n".encode() for x in lines[:45_000]), "\n".join(lines[45_000:]).encode()]
-    (tmp_path / "list.gz").write_bytes(b"".join(gzip.compress(m, 1, mtime=0) for m in members))
+    padding = bytes(3_000_000)  # as storage in blocks adds it
+    (tmp_path / "list.gz").write_bytes(b"".join(gzip.compress(m, 1, mtime=0) + padding for m in members))
     urls: list[str | None] = [f"https://{x}/" for x in lines]
     params = {"block_list": str(tmp_path / "list.gz")}
     assert set(reasons(urls, **params)) == {"url_blocked_list"}
