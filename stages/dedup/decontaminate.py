@@ -61,7 +61,7 @@ class Overlap(Score):
     spans: bool = param(False, doc="Say where they are, too.")
     margin: int = param(200, doc="Bytes on both sides of what was found that belong to its span.")
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text",)
 
     def outputs(self) -> Mapping[str, pa.DataType]:

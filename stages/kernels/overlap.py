@@ -8,6 +8,7 @@ import numpy as np
 
 from stages.kernels.jit import kernel
 from stages.kernels.shingles import BLOCK, hash_shingles, next_units, tables
+from stages.kernels.unicode_classes import MARK, decode, previous
 
 _BITMAP_BITS: Final = 23  # 1 MB: it stays in the second-level cache
 
@@ -127,14 +128,20 @@ def _unit_ends(data: Any, start: Any, end: Any, mode: Any, lookup: Any, units: A
     i = start
     while i < end:
         k, i = next_units(data, i, end, mode, lookup, units, np.int64(0), np.int64(1))
-        for _ in range(k):
+        if k > 1:  # a word and, right behind it, a character that is a unit by itself
+            border = previous(data, start, i)
+            while lookup.flags[lookup.classes[decode(data, border, i)[0]]] & MARK:
+                border = previous(data, start, border)
+            ends[n] = border - start
+            n += 1
+        if k:
             ends[n] = i - start
             n += 1
     return n
 
 
 def unit_ends(data: np.ndarray, start: int, end: int, mode: int) -> np.ndarray:
-    """Where each unit of one document, with what separates it from the next, ends: int64 byte offsets from `start`."""
+    """Where each unit of one document ends, a word with what parts it from the next: int64 byte offsets from `start`."""
     ends = np.empty(end - start + 2, np.int64)
     n = _unit_ends(data, start, end, mode, tables(mode), np.empty(4, np.uint64), ends)
     return ends[:n]

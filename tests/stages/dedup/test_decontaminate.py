@@ -7,6 +7,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ import zstandard
 from corpusflow import ConfigError, check_stage
 from stages.dedup._cutting import CutSpans
 from stages.dedup.decontaminate import PREFIX, Decontaminate, Overlap
+from stages.kernels.overlap import unit_ends
 
 _WORDS = """which of these is the best reason for why water level in a lake rises when snow melts during spring and then falls
 again before autumn because rivers carry it away to sea where ships sail between islands with cargo of grain iron wool"""
@@ -161,6 +163,15 @@ def test_spans_go_and_the_rest_stays(benchmarks: str, items: list[dict], margin:
     assert all(v == 0 for v in [r["dedup.decontaminate.hits"] or 0 for r in scored(score, result.to_pylist())])
 
 
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [("ab中文 cd", [2, 5, 8, 11]), ("x中, y", [1, 4, 7]), ("aกิb", [1, 7, 8]), ("ก๊", [6]), ("a b", [2, 3])],
+)
+def test_units_end_where_the_next_begins(text: str, ends: list[int]) -> None:
+    data = np.frombuffer(text.encode(), np.uint8)
+    assert unit_ends(data, 0, len(data), 0).tolist() == ends
+
+
 def test_unreadable_benchmarks_are_config_errors(tmp_path: Path) -> None:
     broken = tmp_path / "x.jsonl"
     broken.write_text("{not json}\n")
@@ -169,5 +180,13 @@ def test_unreadable_benchmarks_are_config_errors(tmp_path: Path) -> None:
     broken.write_text('{"q": 3}\n')
     with pytest.raises(ConfigError, match="no benchmark item"):
         Overlap(benchmarks=str(broken)).open()
+    lines = [json.dumps({"q": " ".join(f"w{i}x{k}" for k in range(20))}) for i in range(2_000)]
+    for name, pack in (("x.gz", gzip.compress), ("x.zst", zstandard.compress)):
+        packed = pack("\n".join(lines).encode())
+        (tmp_path / name).write_bytes(packed)
+        assert len(Overlap(benchmarks=str(tmp_path / name)).open().names) == 2_000
+        (tmp_path / name).write_bytes(packed[:-9])
+        with pytest.raises(ConfigError, match=r"cannot read benchmark .*: cut_off"):
+            Overlap(benchmarks=str(tmp_path / name)).open()
     with pytest.raises(ConfigError, match="min_ngram"):
         Decontaminate(benchmarks=str(broken), min_ngram=20)
