@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from corpusflow.errors import CorruptShardError, PlanDriftError, StageError
 from corpusflow.record import PartFile, Record, content_digest
-from corpusflow.storage import Storage, Upload, storage_for
+from corpusflow.storage import Storage, Upload, parquet_table, storage_for
 
 _READERS = 16
 _MAX_GENERATION = 99
@@ -217,7 +217,7 @@ class Dataset:
             return None
         try:
             data = self.storage.get(self.path(seal["manifest"]))
-            table = pq.read_table(pa.BufferReader(data), columns=["shard", "generation", "record"])
+            table = parquet_table(data, ["shard", "generation", "record"])
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, pa.ArrowInvalid) as e:

@@ -26,7 +26,7 @@ from corpusflow.listing import Listing, best_listing, changed_inputs, make_shard
 from corpusflow.pinned import at_home, pinned_code_path, pinned_path
 from corpusflow.plan import Plan, Shard, shard_table, shards_from_table
 from corpusflow.planner import Planner
-from corpusflow.storage import local_path, read_json, storage_for
+from corpusflow.storage import local_path, parquet_table, read_json, storage_for
 
 _MADE_FROM = b"corpusflow.made_from"
 
@@ -160,7 +160,7 @@ class RunDir:
     def _table(self, epoch: int) -> pa.Table | None:
         """A stored listing; None if a crash left it torn (where the filesystem has no hard links)."""
         try:
-            return pq.read_table(pa.BufferReader(self.storage.get(self._listing_file(epoch))))
+            return parquet_table(self.storage.get(self._listing_file(epoch)))
         except pa.ArrowInvalid:
             return None
 

@@ -142,8 +142,11 @@ class TokenExport:
     def _index(self, file: Mapping[str, Any], columns: list[str], suffix: str = _INDEX) -> pa.Table:
         path = f"{self.folder}/{file['parts'][suffix]['name']}"
         try:
-            with storage_for(path).open(path) as stream:
-                return pq.read_table(stream, columns=columns, page_checksum_verification=True)
+            with (
+                storage_for(path).open(path) as stream,
+                pq.ParquetFile(stream, page_checksum_verification=True) as parquet,
+            ):
+                return parquet.read(columns=columns, use_threads=False)  # as `storage.parquet_table`
         except (OSError, pa.ArrowException) as e:
             raise CorruptShardError(f"{path} cannot be read: {e}", hint="corpusflow verify RUN --repair") from e
 

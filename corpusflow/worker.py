@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from corpusflow.errors import CorpusflowError, RetryableError, StageError
 from corpusflow.phases import Inputs, run_phase_task
 from corpusflow.pinned import at_home
 from corpusflow.plan import Node, Plan, shards_from_table
-from corpusflow.storage import storage_for
+from corpusflow.storage import parquet_table, storage_for
 from corpusflow.task import TaskResult, run_shard
 
 
@@ -50,7 +49,7 @@ def load_plan(plan_path: str) -> Plan:
     storage = storage_for(plan_path)
     data = json.loads(storage.get(plan_path))
     folder = plan_path.rpartition("/")[0]
-    shards = pq.read_table(pa.BufferReader(storage.get(f"{folder}/shards-{data['epoch']:04d}.parquet")))
+    shards = parquet_table(storage.get(f"{folder}/shards-{data['epoch']:04d}.parquet"))
     return at_home(Plan.from_data(data, shards_from_table(shards)), data["run_dir"])
 
 

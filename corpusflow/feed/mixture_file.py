@@ -7,15 +7,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from corpusflow.errors import ConfigError, CorruptShardError
 from corpusflow.feed.dataset import Mode, TokenDataset
 from corpusflow.feed.files import TokenFiles
 from corpusflow.feed.mixture import BudgetMixture
 from corpusflow.feed.selection import SelectedTokens
-from corpusflow.storage import local_path, read_json, storage_for
+from corpusflow.storage import local_path, parquet_table, read_json, storage_for
 
 FORMAT: Final = "corpusflow.mixture"
 MIXTURE: Final = "mixture.json"
@@ -64,7 +61,7 @@ def _files(folder: str, part: Mapping[str, Any]) -> TokenFiles:
         raise CorruptShardError(f"{e.filename} of {part['name']} is missing", hint=hint) from e
     if sha256_of(data) != part["documents_sha256"]:
         raise CorruptShardError(f"{folder}/{part['documents']} is damaged", hint="corpusflow mix CONFIG")
-    numbers = pq.read_table(pa.BufferReader(data)).column("document").to_numpy()
+    numbers = parquet_table(data).column("document").to_numpy()
     return SelectedTokens(export, part["split"], numbers)
 
 
