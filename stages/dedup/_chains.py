@@ -7,6 +7,7 @@ extended, byte by byte, to both sides.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,29 +153,44 @@ def chosen(spans: list[Span]) -> list[Span]:
     So what has to stay for the sake of one document is, but for parts that are too short to be found, not what could be cut
     for the sake of a better-ranked one.
     """
-    taken: list[Span] = []
+    parts: list[Span] = []
+    taken = _Intervals()
     for span in sorted(spans, key=lambda s: (s.rank, s.source, s.at, s.start)):
-        intervals = [(t.start, t.end) for t in taken]
-        taken.extend(span.part(start, end) for start, end in _outside(span.start, span.end, intervals))
-    return sorted(taken)
+        for start, end in taken.outside(span.start, span.end):
+            parts.append(span.part(start, end))
+            taken.add(start, end)
+    return sorted(parts)
 
 
 def without(spans: list[Span], protected: list[tuple[int, int]]) -> list[Span]:
     """What of the spans lies outside the protected bytes."""
-    return [s.part(start, end) for s in spans for start, end in _outside(s.start, s.end, protected)]
+    kept = _Intervals()
+    for start, end in protected:
+        for part in kept.outside(start, end):
+            kept.add(*part)
+    return [s.part(start, end) for s in spans for start, end in kept.outside(s.start, s.end)]
 
 
-def _outside(start: int, end: int, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of [start, end) is in none of the intervals."""
-    out = []
-    for a, b in sorted(taken):
-        if b <= start:
-            continue
-        if a >= end:
-            break
-        if a > start:
-            out.append((start, a))
-        start = max(start, b)
-    if start < end:
-        out.append((start, end))
-    return out
+class _Intervals:
+    """Disjoint intervals, ascending: a page made of pieces of others has ten thousands."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        """One that overlaps none."""
+        at = bisect_right(self._starts, start)
+        self._starts.insert(at, start)
+        self._ends.insert(at, end)
+
+    def outside(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What of [start, end) is in none of them."""
+        out = []
+        for i in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
+            if self._starts[i] > start:
+                out.append((start, self._starts[i]))
+            start = max(start, self._ends[i])
+        if start < end:
+            out.append((start, end))
+        return out

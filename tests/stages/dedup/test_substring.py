@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from corpusflow import ConfigError, check_stage
 from stages.dedup import _outbox, _substrings
+from stages.dedup._chains import Span, chosen, without
 from stages.dedup.substring import Substring
 from stages.kernels.buffers import text_buffers
 from stages.kernels.winnow import seeds
@@ -143,6 +145,33 @@ def test_a_repeat_of_width_and_window_shares_a_seed() -> None:
         relative = at - np.where(documents == 0, len(a), len(b))
         inside = (relative >= 0) & (relative <= 168)
         assert set(hashes[inside & (documents == 0)]) & set(hashes[inside & (documents == 1)])
+
+
+def test_every_byte_is_of_one_span_and_protected_ones_of_none() -> None:
+    rng = random.Random(3)
+    for _ in range(2_000):
+        spans = []
+        for _ in range(rng.randrange(8)):
+            start = rng.randrange(30)
+            end = start + rng.randrange(1, 12)
+            spans.append(Span(start, end, (0, rng.randrange(3)), rng.choice("abc"), 0, rng.randrange(20)))
+        kept = [(a, a + rng.randrange(1, 9)) for a in (rng.randrange(40) for _ in range(rng.randrange(5)))]
+        best = {}
+        for s in sorted(spans, key=lambda s: (s.rank, s.source, s.at, s.start)):
+            for byte in range(s.start, s.end):
+                best.setdefault(byte, (s.source, s.at + byte - s.start))
+        cut = chosen(spans)
+        assert [(b, (s.source, s.at + b - s.start)) for s in cut for b in range(s.start, s.end)] == sorted(best.items())
+        left = [b for s in without(cut, kept) for b in range(s.start, s.end)]
+        assert left == [b for b in sorted(best) if not any(a <= b < e for a, e in kept)]
+
+
+def test_a_page_made_of_pieces_of_others_takes_no_quadratic_time() -> None:
+    spans = [Span(i * 300, i * 300 + 350, (0, i % 10), f"d{i}", 0, i) for i in range(20_000)]
+    began = time.process_time()
+    cut = chosen(spans)
+    assert without(cut, [(s.start, s.end) for s in cut[1::2]]) == cut[::2]
+    assert time.process_time() - began < 5.0  # 0.2 s; minutes, when each was held against all others
 
 
 def test_wrong_parameters_are_refused() -> None:
