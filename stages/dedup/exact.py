@@ -41,7 +41,7 @@ class ExactHash(Score):
     ignore_space: bool = param(True, doc="Remove white space first.")
     length: bool = param(False, doc="Measure the text too, for a keep policy that asks for them.")
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("text",)
     libraries: ClassVar[tuple[str, ...]] = ()
 

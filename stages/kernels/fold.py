@@ -41,7 +41,8 @@ def _fold(
                 k += c != 0xFF  # the byte is written anyway and overwritten by the next: no branch to mispredict
                 i += 1
                 continue
-            if 0xE4 <= b <= 0xED and i + 2 < end:  # Han, Yi, Hangul, surrogates' range: no case, no space
+            # Han and Hangul have neither case nor space; U+A000 to U+ABFF, where Cyrillic and Latin letters lie, goes below.
+            if 0xE4 <= b <= 0xED and i + 2 < end and (b != 0xEA or data[i + 1] >= 0xB0):
                 out[k] = b
                 out[k + 1] = data[i + 1]
                 out[k + 2] = data[i + 2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pyarrow as pa
 import pytest
@@ -117,7 +117,7 @@ def test_within_compares_only_equals_of_a_column(dedup) -> None:
     rows = [{"id": f"web/{i}", "text": "same", "source": s} for i, s in enumerate(["a", "b", "a", None, None, "None"])]
     got = dedup(Exact(within="source"), [documents(rows)])
     kept = got.filter(got["kept"])
-    assert sorted(kept["source"].to_pylist(), key=str) == ["None", None, "a", "b"] or len(kept) == 4
+    assert Counter(kept["source"].to_pylist()) == Counter(["a", "b", None, "None"])
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,7 @@ def test_within_compares_only_equals_of_a_column(dedup) -> None:
         ("你好\u3000世界", "你好世界", True, True, True),
         ("你好，世界", "你好世界", True, True, False),
         ("\u212a", "k", True, True, True),  # KELVIN SIGN
+        ("\ua64a \ua722 가", "\ua64b \ua723 가", True, True, True),  # letters with case among ideographs and syllables
         ("\u023a", "\u2c65", True, True, False),  # lower case is longer in UTF-8
     ],
 )
