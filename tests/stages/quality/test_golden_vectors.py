@@ -219,8 +219,8 @@ def test_chinese_signals_worked_out_by_hand() -> None:
 FINEWEB2 = {
     # German, 2 of 4 lines said before: 0.5 > 0.263
     "de, repeated lines": ("Es regnet.\nEs regnet.\nEs regnet.\nUnd nun.", "de", "fineweb2_dup_lines"),
-    # 1 of 3 lines said before: 0.33 <= 0.375 (Japanese); 1 of 7 ends in a mark: 0.14 < 0.167
-    "ja, few ends": ("雨が降る。\nあ\nい\nう\nえ\nお\nお", "ja", "fineweb2_few_terminal_lines"),
+    # 1 of 12 lines said before: 0.08 <= 0.328 (Japanese); 1 of 12 ends in a mark: 0.08 < 0.096
+    "ja, few ends": ("雨が降る。\nあ\nい\nう\nえ\nお\nか\nき\nく\nけ\nこ\nこ", "ja", "fineweb2_few_terminal_lines"),
     # 1 of 3 lines: 0.33 > 0.287 (Chinese)
     "zh, repeated lines": ("下雨。\n下雨。\n天晴。", "zh", "fineweb2_dup_lines"),
     # 1 of 4 lines: 0.25 <= 0.287, all end in a mark, but 3 of 12 characters are said before: 0.25 > 0.1
