@@ -1,14 +1,17 @@
 """ingest.arrow: Arrow IPC files and streams (`.arrow`, `.feather`, what Hugging Face's `save_to_disk` writes).
 
 Reads record batch by record batch, columns mapped as in ingest.parquet. The format has no checksums: every batch is
-validated in full before it is looked at, so that a damaged one is a quarantined row and never bytes outside of its buffers;
-damage inside of a text that is still UTF-8 cannot be seen. Files from people you do not trust are better given as Parquet.
+validated in full before it is looked at, so that a damaged one is a quarantined row and never bytes outside of its buffers
+(one that cannot even be read takes the rest of a stream with it, and says so; files know where their batches lie). Damage
+inside of a text that is still UTF-8 cannot be seen. Files from people you do not trust are better given as Parquet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import IO, ClassVar, Final
 
 import pyarrow as pa
@@ -24,7 +27,7 @@ _MAGIC: Final = b"ARROW1"
 class Arrow(TableSource):
     """Arrow IPC files and streams, batch by batch, with columns mapped by dotted paths."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     default_name: ClassVar[str] = "arrow"
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow",)
 
@@ -41,7 +44,7 @@ class Arrow(TableSource):
         if item.size == 0:
             return
         try:
-            schema, found = _open(stream)
+            schema, batches = _open(stream)
         except DAMAGE as e:
             yield self.spoilt(item, 0, f"{Reason.NOT_ARROW}: no Arrow file, or its schema is damaged ({said_of(e)})")
             return
@@ -49,14 +52,30 @@ class Arrow(TableSource):
         if (names := self.wanted(schema)) == []:
             return
         first = 0
-        while True:
+        spoilt: list[str] = []  # why the batches before this one could not be read
+        for load, whatever_follows in batches:
+            rows: int | None = None
             try:
-                batch = next(found, None)
-                if batch is None:
-                    return
-                batch = _validated(batch)
+                batch = load()
+                rows = 0 if batch is None else batch.num_rows
+                batch = batch and _validated(batch)
             except DAMAGE as e:
-                yield self.spoilt(item, first, f"{Reason.DAMAGED_ROWS}: a batch from row {first}: {said_of(e)}")
+                spoilt.append(said_of(e))
+                lost = rows is None and whatever_follows
+                if (
+                    not lost and not rows
+                ):  # how many rows they had is not known: those that follow each other are one row
+                    continue
+                yield self._unread(item, first, spoilt, lost)
+                if lost:
+                    return
+                first += rows or 0
+                spoilt = []
+                continue
+            if spoilt:
+                yield self._unread(item, first, spoilt)
+                spoilt = []
+            if batch is None:
                 return
             if names is not None:
                 batch = batch.select(names)
@@ -64,15 +83,26 @@ class Arrow(TableSource):
                 yield from self.documents(item, batch.slice(start, BATCH_ROWS), first + start)
             first += batch.num_rows
 
+    def _unread(self, item: FileRange, first: int, whys: list[str], lost: bool = False) -> pa.RecordBatch:
+        what = "a batch" if len(whys) == 1 else f"{len(whys)} batches"
+        behind = " and all behind it" if lost else ""
+        return self.spoilt(item, first, f"{Reason.DAMAGED_ROWS}: {what} from row {first}{behind}: {whys[0]}")
 
-def _open(stream: IO[bytes]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+
+#: Reads a batch, None behind the last; and whether one that cannot be read takes with it whatever follows.
+_Load = tuple[Callable[[], pa.RecordBatch | None], bool]
+
+
+def _open(stream: IO[bytes]) -> tuple[pa.Schema, Iterator[_Load]]:
     head = stream.read(len(_MAGIC))
     stream.seek(0)
     if head == _MAGIC:
-        reader = pa.ipc.open_file(stream)
-        return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
+        file = pa.ipc.open_file(stream)
+        loads: list[Callable[[], pa.RecordBatch | None]]
+        loads = [partial(file.get_batch, i) for i in range(file.num_record_batches)]
+        return file.schema, ((load, False) for load in [*loads, lambda: None])
     reader = pa.ipc.open_stream(stream)
-    return reader.schema, iter(reader)
+    return reader.schema, repeat((partial(next, reader, None), True))
 
 
 def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:

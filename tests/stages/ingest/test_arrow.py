@@ -87,6 +87,24 @@ def test_offsets_that_lead_out_of_the_buffers(tmp_path: Path) -> None:
     assert row["quarantine"].startswith("damaged_rows: ")
 
 
+@pytest.mark.parametrize("form", ["file", "stream"])
+def test_a_damaged_batch_costs_itself(tmp_path: Path, form: str) -> None:
+    texts = [f"{c}{i}".ljust(8, c) for c in "pqrst" for i in range(4)]
+    path = write(tmp_path / "a.arrow", pa.table({"text": texts}), form, rows=4)
+    data = path.read_bytes()
+    offsets = b"".join(i.to_bytes(4, "little") for i in (0, 8, 16, 24, 32))
+    at = data.rindex(offsets, 0, data.rindex(b"r0rrrrrr"))
+    path.write_bytes(data[: at + 8] + (1 << 30).to_bytes(4, "little") + data[at + 12 :])
+    rows = read(path)
+    assert [r.get("text") for r in rows] == [*texts[:8], None, *texts[12:]]
+    assert [r["id"].rpartition("#")[2] for r in rows] == [*map(str, range(8)), "bad8", *map(str, range(12, 20))]
+    header = data.rindex(b"\xff\xff\xff\xff", 0, at) + 8
+    path.write_bytes(data[:header] + b"\xee" * 16 + data[header + 16 :])  # not even what lies where is known
+    rows = read(path)
+    assert [r.get("text") for r in rows] == [*texts[:8], None, *(texts[12:] if form == "file" else [])]
+    assert ("and all behind it" in rows[8]["quarantine"]) is (form == "stream")
+
+
 def test_strings_that_are_not_utf8(tmp_path: Path) -> None:
     path = write(tmp_path / "a.arrow", pa.table({"text": ["café", "abc"]}))
     path.write_bytes(path.read_bytes().replace("café".encode(), b"caf\xe9 "))
