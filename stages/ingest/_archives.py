@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import IO, Final
 
 from stages.ingest._decoders import PIECE_BYTES
-from stages.ingest._members import Piece, layout, pieces
+from stages.ingest._members import AHEAD_BYTES, Piece, layout, pieces
 from stages.ingest._reasons import Reason
 
 _BLOCK: Final = 512
@@ -143,6 +143,29 @@ def _zip(stream: IO[bytes], limit: int) -> Iterator[Member]:
 
 
 def _zip_data(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: list[int]) -> Iterator[Piece]:
+    """The bytes of a member. Its checksum comes last, so they are held back until it is seen, up to AHEAD_BYTES; a longer
+    member is read twice."""
+    held: list[Piece] = []
+    size = 0
+    suspect: bool | None = None  # not yet known
+    for piece in _zip_pieces(archive, info, left):
+        size += len(piece.data)
+        if suspect is None:
+            held.append(piece)
+            if piece.error is None and size < AHEAD_BYTES:
+                continue
+            spoilt = (p.error is not None for p in ([piece] if piece.error else _zip_pieces(archive, info, [left[0]])))
+            suspect = any(spoilt)
+        else:
+            held = [piece]
+        for each in held:
+            each.suspect = suspect and each.error is None
+            yield each
+    if suspect is None:
+        yield from held
+
+
+def _zip_pieces(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: list[int]) -> Iterator[Piece]:
     at = 0
     try:
         with archive.open(info) as stream:

@@ -250,6 +250,19 @@ def test_what_comes_out_of_a_damaged_gzip_member_says_so(tmp_path: Path) -> None
     assert all(marked[:-5])
 
 
+@pytest.mark.parametrize("ahead", [64 << 20, 10_000], ids=["held back", "read twice"])
+def test_lines_out_of_a_damaged_zip_member_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int) -> None:
+    monkeypatch.setattr(_archives, "AHEAD_BYTES", ahead)
+    monkeypatch.setattr(_archives, "PIECE_BYTES", 5_000)
+    data = zipped({"a.jsonl": LINES * 500, "b.jsonl": LINES}, zipfile.ZIP_STORED)
+    assert not any("unverified" in r["meta"] for r in read(tmp_path / "a.zip", data))
+    rows = read(tmp_path / "a.zip", data.replace(b"line 0", b"lane 0", 1))
+    marked = ["unverified" in json.loads(r["meta"]) for r in rows if r["text"]]
+    assert len(marked) > 2_000
+    assert marked == [True] * (len(marked) - 5) + [False] * 5
+    assert [r["quarantine"] for r in rows if r["quarantine"]] == ["damaged_member: Bad CRC-32 for file 'a.jsonl'"]
+
+
 def test_damaged_zip(tmp_path: Path) -> None:
     data = bytearray(zipped({f"{i}.html": random.Random(i).randbytes(500).hex().encode() for i in range(4)}))
     at = data.find(b"PK\x03\x04", 600)
