@@ -64,9 +64,7 @@ def fill_whole(whole: Memo, data: np.ndarray, offsets: np.ndarray, ids: np.ndarr
     """Put tokens (bytes data[offsets[i]:offsets[i + 1]], id ids[i]) into `whole`, which is large enough."""
     for i in range(ids.shape[0]):
         low, high = key_words(data, offsets[i], offsets[i + 1])
-        slot = look_up(
-            whole, place_of(whole, low, high, offsets[i + 1] - offsets[i]), low, high, data, offsets[i], offsets[i + 1]
-        )
+        slot = look_up(whole, place_of(whole, low, high), low, high, data, offsets[i], offsets[i + 1])
         if slot < 0:
             remember(whole, -1 - slot, low, high, data, offsets[i], offsets[i + 1], ids[i : i + 1], 1, 0)
 
@@ -78,7 +76,7 @@ def encode_piece(
     """Write the ids of one piece to out[at:], which has room for one more; where they end."""
     if model.by_whole and end - start <= LONGEST:
         low, high = key_words(data, start, end)
-        slot = look_up(model.whole, place_of(model.whole, low, high, end - start), low, high, data, start, end)
+        slot = look_up(model.whole, place_of(model.whole, low, high), low, high, data, start, end)
         if slot >= 0:
             return recall(model.whole, slot, out, at)
     n = end - start

@@ -8,11 +8,12 @@ Source: sentencepiece 0.2, src/normalizer.cc; the rules are a Darts-clone double
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from stages.kernels.jit import inlined, kernel
+from stages.kernels.loads import load64, store64
 from stages.kernels.token_tables import Int, Trie, byte_trie, longest_number
 
 SPACE: Final = 0x20
@@ -24,6 +25,17 @@ REMOVE_EXTRA: Final = 2
 SUFFIX: Final = 4
 
 _LABEL: Final = np.uint32(0x8000_00FF)
+_NONE: Final = np.uint64(0)
+_BYTE: Final = np.uint64(0xFF)
+_S24: Final = np.uint64(24)
+_HIGH: Final = np.uint64(0x8080_8080_8080_8080)
+#: What marks two characters of three bytes each in a word, and how.
+_THREES: Final = np.uint64(0xC0C0_F0C0_C0F0)
+_TWO_OF_THREE: Final = np.uint64(0x8080_E080_80E0)
+_THREE_BYTES: Final = np.uint64(0xFF_FFFF)
+_META: Final = np.uint64(int.from_bytes(META, "little"))
+_E0: Final = np.uint64(0xE0)
+_ED: Final = np.uint64(0xED)
 
 
 class Rules(NamedTuple):
@@ -33,7 +45,9 @@ class Rules(NamedTuple):
         units: uint32, the double array; empty where there are no rules.
         strings: uint8, NUL-ended replacements.
         plain: bool (256,), bytes below 128 that become themselves when another byte below 128 (or nothing) follows.
-        quiet: bool (256,), first bytes of characters of three bytes that become themselves, whatever follows.
+        quiet: bool (256,), first bytes of characters of three bytes that become themselves, whatever follows; among those of
+            0xE2, U+2581 is not one of them.
+        all_plain: whether all bytes below 128 are plain.
         symbols: user-defined symbols, which no rule touches.
         flags: DUMMY_PREFIX | REMOVE_EXTRA | SUFFIX.
     """
@@ -42,6 +56,7 @@ class Rules(NamedTuple):
     strings: np.ndarray
     plain: np.ndarray
     quiet: np.ndarray
+    all_plain: bool
     symbols: Trie
     flags: int
 
@@ -70,10 +85,10 @@ def read_rules(charsmap: bytes, symbols: list[bytes], flags: int) -> Rules:
         plain[byte] = kept and not trie.starts[byte] and not _touched(units, byte)
     quiet = np.zeros(256, np.bool_)
     for byte in range(0xE0, 0xF0):
-        quiet[byte] = byte != META[0] and not trie.starts[byte] and not _starts(units, byte)
+        quiet[byte] = not trie.starts[byte] and not _starts(units, byte)
     for array in (units, strings, plain, quiet):
         array.flags.writeable = False
-    return Rules(units, strings, plain, quiet, trie, flags)
+    return Rules(units, strings, plain, quiet, bool(plain[:128].all()), trie, flags)
 
 
 def _starts(units: np.ndarray, byte: int) -> bool:
@@ -142,11 +157,24 @@ def character_length(data: np.ndarray, p: Int, end: Int) -> Int:
 
 
 @inlined
+def _calm(rules: Rules, word: Int) -> Any:
+    """Whether the character in the lowest three bytes of a word, which has the form of one of three bytes, becomes itself.
+    Those of 0xE0 and 0xED, some of which are not valid, do not count."""
+    b = word & _BYTE
+    return rules.quiet[np.int64(b)] and b != _E0 and b != _ED and word & _THREE_BYTES != _META
+
+
+@inlined
+def _is_meta(data: np.ndarray, p: Int) -> Any:
+    return data[p] == 0xE2 and data[p + 1] == 0x96 and data[p + 2] == 0x81
+
+
+@inlined
 def _emit(data: np.ndarray, start: Int, end: Int, out: np.ndarray, at: Int) -> Int:
     """Copy bytes, U+2581 as a space; where the copy ends."""
     p = start
     while p < end:
-        if data[p] == 0xE2 and p + 2 < end and data[p + 1] == 0x96 and data[p + 2] == 0x81:
+        if p + 2 < end and _is_meta(data, p):
             out[at] = SPACE
             p += 3
         else:
@@ -173,14 +201,18 @@ def normalize(rules: Rules, data: np.ndarray, start: Int, end: Int, out: np.ndar
         at += 1
     while p < end:
         # sixteen at a time without a branch: where one is not plain, or may be composed with what follows, they do not count
-        while p + 16 < end and data[p] < 128 and data[p + 16] < 128 and at + 16 < room:
-            every = True
-            for k in range(16):
-                b = data[p + k]
-                out[at + k] = b
-                every = every & rules.plain[b]
-            if not every:
+        while p + 16 < end and at + 16 < room and data[p + 16] < 128:
+            first, second = load64(data, p), load64(data, p + 8)
+            if (first | second) & _HIGH != _NONE:
                 break
+            store64(out, at, first)
+            store64(out, at + 8, second)
+            if not rules.all_plain:
+                every = True
+                for k in range(16):
+                    every = every & rules.plain[data[p + k]]
+                if not every:
+                    break
             p += 16
             at += 16
             previous_space = False
@@ -198,9 +230,17 @@ def normalize(rules: Rules, data: np.ndarray, start: Int, end: Int, out: np.ndar
             p = q
             previous_space = False
             continue
-        # and three, which is what most of the world's letters take
+        # and three, which is what most of the world's letters take; two of them at a time
+        while p + 8 <= end and at + 8 < room:
+            word = load64(data, p)
+            if word & _THREES != _TWO_OF_THREE or not (_calm(rules, word) and _calm(rules, word >> _S24)):
+                break
+            store64(out, at, word)
+            p += 6
+            at += 6
+            previous_space = False
         while p + 2 < end and rules.quiet[data[p]] and at + 3 < room:
-            if character_length(data, p, end) != 3:
+            if character_length(data, p, end) != 3 or _is_meta(data, p):
                 break
             out[at] = data[p]
             out[at + 1] = data[p + 1]

@@ -12,7 +12,7 @@ import numpy as np
 
 from stages.kernels.jit import inlined, inner
 from stages.kernels.loads import load64, prefetch
-from stages.kernels.token_tables import Int, mix
+from stages.kernels.token_tables import Int
 
 #: Longer chunks hardly ever come again and are encoded every time.
 LONGEST: Final = 96
@@ -33,7 +33,8 @@ _PLACE: Final = np.uint64((1 << 40) - 1)
 _BYTE: Final = np.uint64(0xFF)
 _LOW32: Final = np.uint64(0xFFFF_FFFF)
 _PRIME: Final = np.uint64(0x100_0000_01B3)
-_SALT: Final = np.uint64(0xD6E8_FEB8_6659_FD93)
+_MIX_A: Final = np.uint64(0xD6E8_FEB8_6659_FD93)
+_MIX_B: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
 _ZERO: Final = np.uint64(0)
 #: What a key of 0 to 16 bytes takes of its first eight bytes, then of the next eight.
 _MASKS: Final = np.array(
@@ -53,6 +54,7 @@ class Memo(NamedTuple):
         state: int64 (7,): slots used, pool used, keys used, hits, misses, times it was emptied, and how many chunks of a
             unigram model had to be encoded again because of the score in front.
         ahead: uint64 (3 * AHEAD,), see `seek`.
+        shift: 64 - k.
     """
 
     slots: np.ndarray
@@ -60,6 +62,7 @@ class Memo(NamedTuple):
     keys: np.ndarray
     state: np.ndarray
     ahead: np.ndarray
+    shift: int
 
 
 def new_memo(bits: int = 20) -> Memo:
@@ -80,6 +83,7 @@ def new_memo(bits: int = 20) -> Memo:
         np.zeros(2 * size, np.uint8),
         np.zeros(7, np.int64),
         np.zeros(3 * AHEAD, np.uint64),
+        64 - bits,
     )
 
 
@@ -106,10 +110,11 @@ def key_words(data: np.ndarray, start: Int, end: Int) -> tuple[Int, Int]:
 
 
 @inlined
-def place_of(memo: Memo, low: Int, high: Int, size: Int) -> Int:
-    """The slot where the search for a key of so many bytes begins."""
-    mask = np.int64(memo.slots.shape[0] // _WORDS - 1)
-    return np.int64(mix(low ^ mix(high + _SALT) ^ np.uint64(size))) & mask
+def place_of(memo: Memo, low: Int, high: Int) -> Int:
+    """The slot where the search for a key begins."""
+    # the highest bits of a product are those that every bit of a factor reaches
+    spread = high * _MIX_A
+    return np.int64(((low ^ spread ^ (spread >> _S32)) * _MIX_B) >> np.uint64(memo.shift))
 
 
 @inner
@@ -125,7 +130,7 @@ def seek(memo: Memo, data: np.ndarray, p: Int, origin: Int, ends: np.ndarray, fi
     for c in range(first, last):
         q = origin + np.int64(ends[c])
         low, high = key_words(data, p, q)
-        at = place_of(memo, low, high, q - p)
+        at = place_of(memo, low, high)
         prefetch(memo.slots, _WORDS * at)
         memo.ahead[k] = low
         memo.ahead[k + 1] = high
@@ -186,7 +191,7 @@ def remember(
         state[POOLED] = 0
         state[KEYED] = 0
         state[RESETS] += 1
-        free = place_of(memo, low, high, size)
+        free = place_of(memo, low, high)
     base = _WORDS * free
     memo.slots[base] = low
     if size <= 16:

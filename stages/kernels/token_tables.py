@@ -21,9 +21,7 @@ EMPTY: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 #: What `find` gives for a key that is not there.
 ABSENT: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _MIX_A: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
-_MIX_B: Final = np.uint64(0xBF58_476D_1CE4_E5B9)
 _S32: Final = np.uint64(32)
-_S29: Final = np.uint64(29)
 _ONE: Final = np.uint64(1)
 _TWO: Final = np.uint64(2)
 _S8: Final = np.uint64(8)
@@ -35,17 +33,8 @@ _CODE_POINT_BITS: Final = np.uint64(21)
 
 
 @inlined
-def mix(key: Int) -> Int:
-    """Spread a uint64 over all its bits (the finaliser of splitmix64, shortened)."""
-    h = np.uint64(key) * _MIX_A
-    h ^= h >> _S32
-    h *= _MIX_B
-    return h ^ (h >> _S29)
-
-
-@inlined
 def _place(key: Int, mask: Int) -> Int:
-    # one multiplication, where `mix` has two: the keys are pairs of small numbers, and a step through a trie waits for this
+    # one multiplication will do: the keys are pairs of small numbers, and a step through a trie waits for this
     h = key * _MIX_A
     return (h ^ (h >> _S32)) & mask
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stages.kernels import spm_bpe, spm_unigram
 from stages.kernels.buffers import text_buffers
-from stages.kernels.double_array import double_array
+from stages.kernels.double_array import MOST_NODES, double_array
 from stages.kernels.spm_bpe import BpeModel, Scratch
 from stages.kernels.spm_normalize import DUMMY_PREFIX, META, REMOVE_EXTRA, SUFFIX, Rules, read_rules
 from stages.kernels.spm_unigram import Paths, UnigramModel
@@ -43,7 +43,7 @@ def refusal(model: SpmModel) -> str | None:
         return "it falls back to bytes but does not have all 256"
     if not model.byte_fallback and UNKNOWN not in model.kinds:
         return "it has no piece for unknown characters"
-    return _refusal_bpe(model, scores) if model.kind == BPE else _refusal_unigram()
+    return _refusal_bpe(model, scores) if model.kind == BPE else _refusal_unigram(model)
 
 
 def _refusal_bpe(model: SpmModel, scores: np.ndarray) -> str | None:
@@ -56,11 +56,17 @@ def _refusal_bpe(model: SpmModel, scores: np.ndarray) -> str | None:
     return None
 
 
-def _refusal_unigram() -> str | None:
+def _refusal_unigram(model: SpmModel) -> str | None:
     installed = metadata.version("sentencepiece")
     if installed not in UNIGRAM_VERSIONS:
         # how float32 path scores are added differs between versions, and only long documents would show it
         return f"unigram ids were proved equal for sentencepiece {', '.join(UNIGRAM_VERSIONS)}, not {installed}"
+    if (
+        sum(map(len, model.pieces)) > MOST_NODES
+    ):  # the beginnings of pieces are counted only where there may be too many
+        nodes = len({p[:k] for p in model.pieces for k in range(1, len(p) + 1)})
+        if nodes > MOST_NODES:
+            return f"its pieces have {nodes:,} different beginnings, the tables hold {MOST_NODES:,}"
     return None
 
 
@@ -136,7 +142,7 @@ def unigram_model(model: SpmModel) -> UnigramModel:
     return UnigramModel(
         rules=_rules(model),
         joined=joined_pairs([p.decode() for p, _ in found]),
-        pieces=double_array([p for p, _ in found], [i for _, i in found]),
+        pieces=double_array([p for p, _ in found], [i for _, i in found], used),
         scores=scores,
         unknown_score=float(unknown_score),
         largest=float(max(np.abs(used).max(), abs(unknown_score))),

@@ -182,6 +182,18 @@ def test_other_kinds_run_on_the_library_and_say_so(
     assert reason in caplog.text
 
 
+def test_more_pieces_than_the_tables_hold(
+    tmp_path: Path, train_spm: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = train_spm(tmp_path / "many.model", model_type="unigram")
+    assert SentencePiece(model=path).facts()["encoder"] == "kernels"
+    monkeypatch.setattr("stages.tokenize._spm_exact.MOST_NODES", 300)
+    stage = SentencePiece(model=path)
+    assert "different beginnings, the tables hold 300" in stage.facts()["encoder"]
+    stage.warm()
+    assert "different beginnings" in caplog.text
+
+
 def test_time_stays_linear_without_a_place_to_split(spm_model: str) -> None:
     model, _ = load(spm_model)
     encoder = kernel_encoder(model)
