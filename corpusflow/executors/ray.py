@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ from corpusflow.plan import Plan
 from corpusflow.storage import storage_for
 from corpusflow.worker import Outcome, TaskSpec, execute
 
+#: How long the head of a cluster may take to accept a connection.
+_KNOCK_SECONDS: Final = 15.0
 #: Tasks handed over per CPU: enough that no CPU waits for the driver (1,370 tasks/s measured), few enough that the driver's
 #: memory stays flat (8.3 kB per task handed over).
 _PER_CPU: Final = 2
@@ -95,6 +98,7 @@ class RayExecutor(Executor):
             "runtime_env": {"env_vars": _worker_env()},
         }
         if run.address is not None:
+            _knock(run.address)
             options["address"] = run.address
         else:
             options.update(
@@ -184,6 +188,24 @@ class RayExecutor(Executor):
         # a task completes while it is being cancelled ("Tried to complete task that was not pending").
         self._running.clear()
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Ray tries an address where nobody is for more than ten minutes, without a word and deaf to Ctrl-C.
+
+    Raises:
+        ConfigError: nothing listens at ``host:port``; other forms are left to Ray.
+    """
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdecimal() or "://" in address:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_SECONDS).close()
+    except (OSError, OverflowError) as e:
+        raise ConfigError(
+            f"Ray did not start: nothing answers at run.address {address}: {getattr(e, 'strerror', None) or e}",
+            hint="check run.address; `ray start --head` says which host and port it is (6379 if nothing else was asked for)",
+        ) from e
 
 
 def _sees(path: str) -> bool:

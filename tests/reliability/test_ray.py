@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -66,6 +67,17 @@ def test_an_address_where_nothing_answers(toy: Toy, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("RAY_TIMEOUT_MS", "100")
     with pytest.raises(corpusflow.ConfigError, match="Ray did not start") as caught:
         toy.run(crash.STAGES, run="nowhere", executor="ray", address="local-host.invalid")
+    assert "check run.address" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("form", ["127.0.0.1:{port}", "local-host.invalid:{port}", "127.0.0.1:99999999"])
+def test_a_port_where_nobody_listens(toy: Toy, form: str) -> None:
+    """Ray tries for more than ten minutes, deaf to Ctrl-C."""
+    with socket.socket() as bound:  # bound and not listening: nobody else gets the port
+        bound.bind(("127.0.0.1", 0))
+        address = form.format(port=bound.getsockname()[1])
+        with pytest.raises(corpusflow.ConfigError, match=f"nothing answers at run.address {address}") as caught:
+            toy.run(crash.STAGES, run="nobody", executor="ray", address=address)
     assert "check run.address" in str(caught.value.hint)
 
 
