@@ -390,6 +390,15 @@ class Sink(Stage):
         """
         return iter(())
 
+    def open_by_library(self, inputs: PhaseInputs, folder: str) -> Iterator[Check]:
+        """Optional, for `corpusflow verify --libraries`: read the published files with the library that the format is made for,
+        and hold what it gives against what was committed. `folder` is theirs, on a file system of this machine.
+
+        Raises:
+            ModuleNotFoundError: the library is not installed.
+        """
+        return iter(())
+
     def find(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
         """Optional, for `corpusflow explain`: where a document lies, one small JSON mapping per published file."""
         return iter(())

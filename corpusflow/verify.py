@@ -95,11 +95,12 @@ class Verification:
 Tell = Callable[[str], None]
 
 
-def verify(run: Run, *, sample: int = 64, tell: Tell = lambda text: None) -> Verification:
+def verify(run: Run, *, sample: int = 64, libraries: bool = False, tell: Tell = lambda text: None) -> Verification:
     """Check a run folder.
 
     Args:
         sample: documents per Sink that are followed from its files back to the run.
+        libraries: have exports read by the libraries of their formats, too, where these are installed.
         tell: called with a line per dataset as it is done.
     """
     found = Verification()
@@ -120,6 +121,8 @@ def verify(run: Run, *, sample: int = 64, tell: Tell = lambda text: None) -> Ver
     for node in run.plan.nodes:
         if node.kind == "sink":
             check_export(run.plan, node, found, sample)
+            if libraries and not found.problems:
+                _open_by_library(run.plan, node, found)
             tell(f"{node.stage}: exports {'checked' if not found.problems else 'looked at'}")
     if changed := changed_inputs(run.plan.shards):
         found.notes.append(
@@ -299,6 +302,19 @@ def check_export(plan: Plan, node: Node, found: Verification, sample: int) -> No
     except CorpusflowError as e:
         if not damaged:
             found.problems.append(Problem(f"{node.stage}: {e.message}", export_folder(plan, node), node.index))
+
+
+def _open_by_library(plan: Plan, node: Node, found: Verification) -> None:
+    """What the library of a Sink's format reads in its published files; a note where it cannot be asked."""
+    sink, folder = node.build(), export_folder(plan, node)
+    if not isinstance(sink, Sink) or not os.path.isdir(folder):
+        return
+    try:
+        for check in sink.open_by_library(Inputs(plan, node), folder):
+            found.checks.append((node.stage, check))
+            found.problems += [Problem(p, folder, node.index) for p in check.problems]
+    except ModuleNotFoundError as e:
+        found.notes.append(f"{node.stage} was not read by its own library: no package {e.name}")
 
 
 def _published_problems(plan: Plan, node: Node, sink: Sink) -> Iterator[Problem]:

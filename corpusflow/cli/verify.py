@@ -20,8 +20,13 @@ from corpusflow.verify import Verification, verify
 @click.argument("run", type=click.Path())
 @click.option("--repair", "mend", is_flag=True, help="Make damaged shards again, and what hangs on them.")
 @click.option("--sample", default=64, show_default=True, help="Documents per token export to decode and compare.")
+@click.option(
+    "--libraries",
+    is_flag=True,
+    help="Also read exports whole with the libraries of their formats (megatron-core, streaming, datasets, …), if installed.",
+)
 @json_option
-def command(run: str, mend: bool, sample: int, as_json: bool) -> None:
+def command(run: str, mend: bool, sample: int, libraries: bool, as_json: bool) -> None:
     """Re-read every committed file and check it.
 
     Sizes and digests, records against seals, row counts, the accounting of every shard, the exports, and a sample of token
@@ -29,11 +34,11 @@ def command(run: str, mend: bool, sample: int, as_json: bool) -> None:
     """
     opened = open_run(run)
     tell = (lambda text: None) if as_json else click.echo
-    found = verify(opened, sample=sample, tell=tell)
+    found = verify(opened, sample=sample, libraries=libraries, tell=tell)
     mended, after = None, found
     if mend and found.problems:
         mended = repair(opened.plan, found, tell)
-        after = verify(open_run(run), sample=sample)
+        after = verify(open_run(run), sample=sample, libraries=libraries)
     if as_json:
         click.echo(json.dumps(_data(found, mended, after), ensure_ascii=False))
     else:

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusflow import Check, ConfigError, Packing, PhaseInputs, PhaseTask, Published, pack, param
+from corpusflow import Check, ConfigError, Packing, Part, PhaseInputs, PhaseTask, Published, pack, param
 
-from ._publish import flat, numbered, published
+from ._publish import numbered, published
 from ._shuffle import WRITE
 from ._tokens import Piece, TokenSink
 from ._verify import TOKENS, TokenFile, find_tokens, sample_documents, token_files
@@ -106,10 +106,6 @@ class SampleSink(TokenSink):
             ValueError: the file is not of the format.
         """
 
-    def file_name(self, split: str, stem: str, suffix: str) -> str:
-        """What a file is called in the export."""
-        return flat(split, stem, suffix)
-
     def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> dict[str, int]:
         noted: dict[str, int] = {}
         if self.sequence is None:
@@ -122,6 +118,14 @@ class SampleSink(TokenSink):
         for counter, n in noted.items():
             task.count(counter, n)
         return {"samples": count, **noted}
+
+    def written(self, inputs: PhaseInputs, file: TokenFile, dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        with inputs.open(file.parts[self.data_suffix(file.parts)]) as stream:
+            yield from self.read_samples(stream, dtype)
+
+    def data_suffix(self, parts: Mapping[str, Part]) -> str:
+        (suffix,) = set(parts) - self.indexes
+        return suffix
 
     def header(self, inputs: PhaseInputs) -> dict[str, Any]:
         header = {**super().header(inputs), "sequence": self.sequence}
@@ -190,11 +194,11 @@ class SampleSink(TokenSink):
         expected = {row["id"]: row[TOKENS] for row in wanted.to_pylist()}
         problems: list[str] = []
         for file, noted in token_files(inputs, WRITE):
-            (suffix,) = set(file.parts) - self.indexes
+            suffix = self.data_suffix(file.parts)
             name = f"{file.stem}.{suffix}"
             try:
-                with inputs.open(file.parts[suffix]) as stream:
-                    tokens = np.concatenate([*self.read_samples(stream, np.dtype(noted["dtype"])), np.zeros(0, "<u2")])
+                arrays = self.written(inputs, file, np.dtype(noted["dtype"]))
+                tokens = np.concatenate([*arrays, np.zeros(0, "<u2")])
             except (ValueError, KeyError, struct.error, pa.ArrowException, tarfile.TarError) as e:
                 problems.append(f"{name} cannot be read: {type(e).__name__}: {e}")
                 continue

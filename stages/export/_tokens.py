@@ -6,18 +6,20 @@ Reads `id` and `tokenize.tokens`. A format says only how the tokens of one file 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 
 from corpusflow import Check, ConfigError, Part, Phase, PhaseInputs, PhaseTask, Published, Sink, param
 
-from ._publish import holding, published
+from ._publish import flat, holding, published
 from ._shuffle import SORT, SPLITS, WRITE, ordered, output_files, split_of, write_runs
-from ._verify import TOKENS, check_files, find_tokens, follow
+from ._verify import TOKENS, TokenFile, check_files, find_tokens, follow, token_files
 
 #: Tokens that are put in order at once: 16 MB of uint32, three times over while they are. A process that shuffles 200 M tokens
 #: stays below 256 MB with it, of which 110 MB are there before the first; twice as much took 250 to 280 MB.
@@ -81,6 +83,17 @@ class TokenSink(Sink):
         if self.file_tokens < 1:
             raise ConfigError(f"file_tokens must be positive, got {self.file_tokens}")
 
+    #: Package that reads the format, by its import name.
+    library: ClassVar[str] = "numpy"
+
+    @abstractmethod
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        """Arrays that together are the tokens of all files of a split, as `library` reads them."""
+
+    def file_name(self, split: str, stem: str, suffix: str) -> str:
+        """What a file is called in the export."""
+        return flat(split, stem, suffix)
+
     @abstractmethod
     def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> Mapping[str, int]:
         """Write one file of the format; its parts are called ``<split>.<suffix>``. Returns what the manifest is to count."""
@@ -107,6 +120,41 @@ class TokenSink(Sink):
     def verify(self, inputs: PhaseInputs, sample: int) -> Iterator[Check]:
         yield check_files(inputs, WRITE, self.check_format)
         yield from follow(inputs, WRITE, sample)
+
+    def written(self, inputs: PhaseInputs, file: TokenFile, dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
+        """The tokens of a committed file, in order."""
+        with inputs.open(file.parts["bin"]) as stream:
+            yield np.frombuffer(stream.read(), dtype.newbyteorder("<"))
+
+    def data_suffix(self, parts: Mapping[str, Part]) -> str:
+        """Which of a file's parts holds the tokens."""
+        return "bin"
+
+    def open_by_library(self, inputs: PhaseInputs, folder: str) -> Iterator[Check]:
+        files = list(token_files(inputs, WRITE, ["offset", "length"]))
+        problems, count = [], 0
+        for split in SPLITS:
+            own = [(file, np.dtype(noted["dtype"])) for file, noted in files if file.stem.startswith(split)]
+            if not own:
+                continue
+            names = [self.file_name(split, file.stem, self.data_suffix(file.parts)) for file, _ in own]
+            expected = _digest((a for file, dtype in own for a in self.written(inputs, file, dtype)), own[0][1])
+            paths = [Path(folder, name) for name in names]
+            try:
+                found = _digest(self.read_by_library(Path(folder), split, paths, own[0][1]), own[0][1])
+            except ModuleNotFoundError:
+                raise
+            except Exception as e:  # noqa: BLE001 - a library may raise anything, which is what is to be reported
+                problems.append(f"{self.library} cannot read {split}: {type(e).__name__}: {e}")
+                continue
+            count += found[0]
+            if found != expected:
+                problems.append(
+                    f"{split}: {self.library} reads {found[0]} tokens, {expected[0]} were written"
+                    if found[0] != expected[0]
+                    else f"{split}: {self.library} reads other tokens than were written"
+                )
+        yield Check(f"tokens that {self.library} reads as they were written", count, tuple(problems))
 
     def check_format(
         self, inputs: PhaseInputs, parts: Mapping[str, Part], lengths: np.ndarray, dtype: np.dtype[Any]
@@ -150,6 +198,16 @@ class TokenSink(Sink):
         with task.parquet(f"{split}.documents.parquet", _DOCUMENTS) as index:
             counts = self.write_file(task, split, _indexed(index, first, pieces, totals))
         task.note(dtype=first.tokens.dtype.name, **{split: {**totals, **counts}})
+
+
+def _digest(arrays: Iterable[Any], dtype: np.dtype[Any]) -> tuple[int, str]:
+    """(tokens, digest) of arrays one after the other, whatever type of integers they have."""
+    count, hashed = 0, xxhash.xxh3_128()
+    for array in arrays:
+        values = np.asarray(array).ravel()
+        count += len(values)
+        hashed.update(np.ascontiguousarray(values.astype(dtype.newbyteorder("<"), copy=False)).data.cast("B"))
+    return count, hashed.hexdigest()
 
 
 def _indexed(index: Any, first: Piece, rest: Iterator[Piece], totals: dict[str, int]) -> Iterator[Piece]:

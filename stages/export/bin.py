@@ -8,9 +8,12 @@ offset and length of each document), the same for `validation`, and `manifest.js
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
+
+import numpy as np
 
 from corpusflow import PhaseInputs, PhaseTask, Published
 
@@ -30,6 +33,9 @@ class Bin(TokenSink):
         with task.file(f"{split}.bin") as stream:
             write_tokens(stream, pieces)
         return {}
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        return (np.memmap(path, dtype.newbyteorder("<"), "r") for path in paths)
 
     def publish(self, inputs: PhaseInputs) -> Published:
         header = self.header(inputs)

@@ -8,8 +8,10 @@ Reads `id` and `tokenize.tokens`; writes `dataset_dict.json` and per split `trai
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -30,6 +32,7 @@ class HuggingFaceDataset(SampleSink):
 
     version: ClassVar[int] = 2
     format_name: ClassVar[str] = "huggingface"
+    library: ClassVar[str] = "datasets"
 
     def file_name(self, split: str, stem: str, suffix: str) -> str:
         return f"{split}/{flat(split, stem, suffix)}"
@@ -52,6 +55,10 @@ class HuggingFaceDataset(SampleSink):
                 count += len(block.lengths)
                 block = next(samples, None)
         return count
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        rows: Any = import_module("datasets").load_from_disk(str(folder))[split].with_format("arrow")
+        return (block.column("input_ids").combine_chunks().flatten() for block in rows.iter(1_024))
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         try:

@@ -7,8 +7,10 @@ other formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 import numpy as np
@@ -28,6 +30,7 @@ class JsonlTokens(SampleSink):
 
     version: ClassVar[int] = 2
     format_name: ClassVar[str] = "jsonl"
+    library: ClassVar[str] = "json"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         count = 0
@@ -38,6 +41,11 @@ class JsonlTokens(SampleSink):
                     stream.write(b"".join(lines[start : start + _BLOCK]))
                 count += len(lines)
         return count
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        for path in paths:
+            with path.open("rb") as lines:
+                yield from (json.loads(line)["tokens"] for line in lines)
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         for line in stream:

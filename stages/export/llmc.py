@@ -7,8 +7,9 @@ A model's `bos` or `eos` between documents is what its loader goes by. `export.b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 import numpy as np
@@ -47,6 +48,9 @@ class Llmc(SampleSink):
             for block in blocks:
                 stream.write(np.ascontiguousarray(block.tokens.astype(dtype, copy=False)).data.cast("B"))
         return sum(len(b.lengths) for b in blocks)
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        return (np.memmap(path, dtype.newbyteorder("<"), "r", 4 * _HEADER) for path in paths)
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         header = np.frombuffer(stream.read(4 * _HEADER), "<i4")

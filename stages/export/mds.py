@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -33,6 +35,7 @@ class Mds(SampleSink):
 
     version: ClassVar[int] = 2
     format_name: ClassVar[str] = "mds"
+    library: ClassVar[str] = "streaming"
 
     def file_name(self, split: str, stem: str, suffix: str) -> str:
         return f"{split}/{flat(split, stem, suffix)}"
@@ -79,6 +82,10 @@ class Mds(SampleSink):
             "column_encodings": [encoding for encoding, _ in columns.values()],
             "column_sizes": [size for _, size in columns.values()],
         }
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        rows: Any = import_module("streaming").LocalDataset(str(folder), split)
+        return (rows[i]["tokens"] for i in range(len(rows)))
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         data = stream.read()

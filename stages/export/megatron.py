@@ -8,8 +8,10 @@ Tokens are uint16 if and only if the largest id is below 65,500, as Megatron its
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +33,7 @@ class Megatron(TokenSink):
 
     version: ClassVar[int] = 1
     format_name: ClassVar[str] = "megatron"
+    library: ClassVar[str] = "megatron.core"
 
     def write_file(self, task: PhaseTask, split: str, pieces: Iterable[Piece]) -> dict[str, int]:
         with task.file(f"{split}.bin") as stream:
@@ -47,6 +50,12 @@ class Megatron(TokenSink):
         with inputs.open(parts["idx"]) as stream:
             if stream.read() != expected.getvalue():
                 yield "the .idx file is not the index of these documents"
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        indexed: Any = import_module("megatron.core.datasets.indexed_dataset")
+        for path in paths:
+            sequences = indexed.IndexedDataset(str(path.with_suffix("")))
+            yield from (sequences[i] for i in range(len(sequences)))
 
     def publish(self, inputs: PhaseInputs) -> Published:
         return published(inputs, self.format_name, self.header(inputs), blends(inputs))

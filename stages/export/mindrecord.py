@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 import numpy as np
@@ -56,6 +58,7 @@ class MindRecord(SampleSink):
 
     version: ClassVar[int] = 1
     format_name: ClassVar[str] = "mindrecord"
+    library: ClassVar[str] = "mindspore"
     indexes: ClassVar[frozenset[str]] = SampleSink.indexes | {_INDEX}
 
     def __post_init__(self) -> None:
@@ -85,6 +88,13 @@ class MindRecord(SampleSink):
         with task.file(f"{split}.{_INDEX}") as stream:
             stream.write(_index(names, raw, blob))
         return len(rows)
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        reader: Any = import_module("mindspore.dataset")
+        for path in paths:
+            # one thread, since several hand on rows in no order
+            rows = reader.MindDataset(str(path), columns_list=["tokens"], num_parallel_workers=1, shuffle=False)
+            yield from (row["tokens"] for row in rows.create_dict_iterator(num_epochs=1, output_numpy=True))
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         file = _File(stream.read())

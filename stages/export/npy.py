@@ -8,8 +8,9 @@ documents within rows are those of `.documents.parquet` (offsets into the flat f
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,9 @@ class Npy(SampleSink):
             for block in blocks:
                 stream.write(np.ascontiguousarray(block.tokens.astype(dtype, copy=False)).data.cast("B"))
         return count
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        return (np.load(path, mmap_mode="r") for path in paths)
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         yield np.load(io.BytesIO(stream.read()), allow_pickle=False).ravel()

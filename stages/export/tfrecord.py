@@ -8,9 +8,11 @@ tokens of each document in it; tensorflow is not needed to write one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import repeat
+from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 import numpy as np
@@ -34,6 +36,7 @@ class TfRecord(SampleSink):
 
     version: ClassVar[int] = 2
     format_name: ClassVar[str] = "tfrecord"
+    library: ClassVar[str] = "tfrecord"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         count = 0
@@ -44,6 +47,11 @@ class TfRecord(SampleSink):
                     stream.write(b"".join(records[start : start + _BLOCK]))
                 count += len(records)
         return count
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        reader: Any = import_module("tfrecord")
+        for path in paths:
+            yield from (row["tokens"] for row in reader.tfrecord_loader(str(path), None, {"tokens": "int"}))
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         while head := stream.read(12):

@@ -10,8 +10,10 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -27,6 +29,7 @@ class WebDataset(SampleSink):
 
     version: ClassVar[int] = 2
     format_name: ClassVar[str] = "webdataset"
+    library: ClassVar[str] = "webdataset"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         count = 0
@@ -45,6 +48,10 @@ class WebDataset(SampleSink):
                     _add(tar, f"{count:09d}.npy", array.getvalue())
                     count += 1
         return count
+
+    def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        rows: Any = import_module("webdataset").WebDataset([str(p) for p in paths], shardshuffle=False)
+        return (sample["npy"] for sample in rows.decode())
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
         with tarfile.open(fileobj=stream) as tar:

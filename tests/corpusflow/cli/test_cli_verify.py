@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import corpusflow
@@ -44,6 +47,21 @@ def test_a_good_run_is_good(call: Any, small_run: Any) -> None:
     decoded = {c["sink"]: c["count"] for c in body["checks"] if "have the run's tokens" in c["what"]}
     assert decoded == {"export.megatron": 64, "export.bin": 64}
     assert "everything is as recorded" in call("verify", small_run).out
+
+
+def test_libraries_are_asked_where_they_are_installed(
+    call: Any, small_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "megatron", None)  # as where it is not installed
+    body = json.loads(call("verify", small_run, "--libraries", "--json").out)
+    assert body["problems"] == []
+    tokens = pq.read_table(small_run.folder / "exports" / "bin" / "train-00000-of-00001.documents.parquet")["length"]
+    assert [(c["sink"], c["count"]) for c in body["checks"] if "reads as they were written" in c["what"]] == [
+        ("export.bin", pc.sum(tokens).as_py())
+    ]
+    assert [
+        n for n in body["notes"] if n.startswith("export.megatron was not read by its own library: no package megatron")
+    ]
 
 
 PLACES: dict[str, str] = {
