@@ -180,9 +180,13 @@ class _LocalUpload(Upload):
         if self._fd < 0:
             return len(view)  # aborted: Arrow's writers still flush a footer when they are collected
         done = 0
-        while done < len(view):
-            faults.point("write")
-            done += os.write(self._fd, view[done:])
+        try:
+            while done < len(view):
+                faults.point("write")
+                done += os.write(self._fd, view[done:])
+        except OSError as e:
+            e.filename = self._path  # a full disk does not say which
+            raise
         self._passed(view)
         return len(view)
 
@@ -192,7 +196,9 @@ class _LocalUpload(Upload):
         try:
             faults.point("fsync")
             os.fsync(self._fd)
-        except BaseException:
+        except BaseException as e:
+            if isinstance(e, OSError):
+                e.filename = self._path
             self.abort()
             raise
         os.close(self._fd)

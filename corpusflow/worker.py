@@ -77,7 +77,8 @@ def execute(spec: TaskSpec) -> Outcome:
     except OSError as e:
         where = f" ({e.filename})" if e.filename else ""
         error = CorpusflowError(
-            f"{e.strerror or e}{where}", hint="free some space, then run again: what is done stays done"
+            f"{e.strerror or e}{where}",
+            hint="free some space or mend the disk, then run again: what is done stays done",
         )
         return Outcome(spec, error=error, trace=traceback.format_exc(), retry=True)
     except MemoryError as e:

@@ -94,12 +94,15 @@ class Show:
         elif time.monotonic() - self._said > _LINE_EVERY_SECONDS:
             self._said = time.monotonic()
             eta = (self._said - self._started) / max(1, self._done) * (self._total - self._done)
-            self.console.print(f"{self._title}: {self._done}/{self._total}, {note}, {eta:.0f} s left", soft_wrap=True)
+            said = ", ".join(filter(None, (f"{self._title}: {self._done}/{self._total}", note, f"{eta:.0f} s left")))
+            self.console.print(said, soft_wrap=True)
 
     def _note(self, totals: Mapping[int, Mapping[str, Any]]) -> str:
         if self.plan is None:
             return ""
-        documents = next((c["in"] for _, c in sorted(totals.items()) if "in" in c), 0)
+        documents = next((c["in"] for _, c in sorted(totals.items()) if "in" in c), None)
+        if documents is None:
+            return ""  # a phase of an Exchange or a Sink, which counts none
         dropped: dict[str, int] = {}
         for counters in totals.values():
             for reason, n in counters.get("dropped", {}).items():

@@ -141,6 +141,7 @@ def test_a_full_disk_leaves_no_half_file(disk: Storage, tmp_path: Path, fault: A
     with pytest.raises(OSError, match=f"injected {code}") as caught, disk.create(str(tmp_path / "x")) as upload:
         upload.write(b"abc")
     assert caught.value.errno == getattr(errno, code)
+    assert caught.value.filename == str(tmp_path / "x")  # which disk it was
     assert files(tmp_path) == []
 
 
