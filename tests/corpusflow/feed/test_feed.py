@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 from collections import Counter
@@ -26,6 +27,31 @@ def test_reading_crosses_files(export: str) -> None:
         assert files.read(int(border) - 3, 7).tolist() == list(range(border - 3, border + 4))
     with pytest.raises(IndexError):
         files.read(len(files) - 1, 2)
+
+
+def test_more_files_than_a_process_may_open(tmp_path: Path, make_export: Callable[..., str]) -> None:
+    folder = make_export(tmp_path / "many", [[[i, i + 1]] for i in range(600)])
+    before = len(os.listdir("/proc/self/fd"))
+    files = TokenFiles(folder)
+    assert files.read(0, len(files)).tolist() == [t for i in range(600) for t in (i, i + 1)]
+    assert len(os.listdir("/proc/self/fd")) - before <= 256
+    assert files.read(2, 2).tolist() == [1, 2]  # of a file whose map was let go
+
+
+def test_a_file_without_tokens(tmp_path: Path, make_export: Callable[..., str]) -> None:
+    files = TokenFiles(make_export(tmp_path / "export", [[[1, 2]], [[]], [[3]]]))
+    assert files.read(0, 3).tolist() == [1, 2, 3]
+    assert files.trace(2).id == "train/2#0"
+
+
+def test_an_export_made_anew_under_a_reader_is_noticed(tmp_path: Path, make_export: Callable[..., str]) -> None:
+    files = TokenFiles(make_export(tmp_path / "export", [[[1, 2]], [[3, 4]]]))
+    assert files.read(0, 2).tolist() == [1, 2]
+    path = tmp_path / "export" / "train-00001-of-00002.bin"
+    path.with_suffix(".new").write_bytes(np.array([5, 6], "<u2").tobytes())
+    path.with_suffix(".new").replace(path)
+    with pytest.raises(CorruptShardError, match="replaced"):
+        files.read(2, 2)
 
 
 def test_every_token_is_traced_to_its_document(export: str) -> None:
