@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from corpusflow.errors import ConfigError
+from corpusflow.errors import ConfigError, invalid
 from corpusflow.fingerprint import canonical_json
 from corpusflow.stage import Stage
 from corpusflow.storage import storage_for
@@ -58,9 +58,7 @@ def _validated(name: str, key: str, kind: Any, value: Any) -> Any:
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as e:
-        first = e.errors()[0]
-        where = "".join(f"[{p!r}]" for p in first["loc"])
-        raise ConfigError(f"{name}.{key}{where}: {first['msg']}, got {first['input']!r}") from e
+        raise ConfigError(f"{name}.{key}{invalid(value, {**e.errors()[0]})}") from e
 
 
 def model_fields(cls: type[Stage]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from corpusflow.errors import ConfigError
+from corpusflow.errors import ConfigError, invalid
 from corpusflow.storage import storage_for
 
 _MAX_BYTES: Final = 1 << 20
@@ -211,7 +211,8 @@ def _run_config(run: Mapping[str, Any], at: Any) -> RunConfig:
     except ValidationError as e:
         first = e.errors()[0]
         key = str(first["loc"][0])
-        raise ConfigError(f"{at('run', key)}: run.{key}: {first['msg']}, got {first['input']!r}") from e
+        problem = {**first, "loc": first["loc"][1:]}
+        raise ConfigError(f"{at('run', key)}: run.{key}{invalid(run[key], problem)}") from e
 
 
 def _stage_list(key: str, value: Any, at: Any, lines: Mapping[Path, int]) -> tuple[StageConfig, ...]:

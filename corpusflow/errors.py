@@ -14,7 +14,8 @@ A message says what went wrong, where, what was found and what was expected; `hi
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class CorpusflowError(Exception):
@@ -49,6 +50,29 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(word, names, 1, 0.5)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(names) or 'none'}"
+
+
+def invalid(value: object, problem: Mapping[str, Any]) -> str:
+    """What pydantic's error says of a value, in the words of a YAML file: ``['en'][0]: …, got 'many'``.
+
+    Of where it lies, keys and numbers of the value itself are kept; the rest are branches of the type.
+    """
+    place, where = value, ""
+    for part in problem["loc"]:
+        if isinstance(place, dict) and part in place:
+            place = place[part]
+        elif isinstance(place, (list, tuple)) and isinstance(part, int):
+            place = place[part] if part < len(place) else None
+        else:
+            continue
+        where += f"[{part!r}]"
+    said = (
+        str(problem["msg"])
+        .removeprefix("Value error, ")
+        .replace("valid tuple", "valid list")
+        .replace("dictionary", "mapping")
+    )
+    return f"{where}: {said}, got {problem['input']!r}"
 
 
 class ConfigError(CorpusflowError, ValueError):

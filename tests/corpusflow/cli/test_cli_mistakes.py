@@ -116,6 +116,13 @@ OVERRIDES: dict[str, list[str]] = {
     "quality.gopher.min_word=3": ["no parameter 'min_word'", "did you mean min_words?"],
     "quality.gopher.min_words": ["expected key=value"],
     "run.worker=3": ["unknown key run.worker", "did you mean workers?"],
+    "run.workers=many": ["run.workers: ", "valid integer", "got 'many'"],
+    "run.retention={all: [0.5]}": ["run.retention['all'][1]: Field required"],
+    "run.retention={all: [0.5, 0.1]}": ["run.retention: all: a band is two shares"],
+    "quality.gopher.min_words=abc": ["quality.gopher.min_words: Input should be a valid number", "got 'abc'"],
+    "quality.gopher.min_words={en: abc}": ["quality.gopher.min_words", "abc"],
+    "ingest.warc.paths=3": ["ingest.warc.paths: Input should be a valid list, got 3"],
+    "language.identify.keep=[en, 3]": ["language.identify.keep[1]: Input should be a valid string, got 3"],
     "stages.99.x=1": ["entries 0 to 7"],
 }
 
