@@ -185,7 +185,7 @@ class SampleSink(TokenSink):
                 problems += [f"{stem}: {text}" for text in _wrong_pieces(pieces, lengths, self.sequence or 1, expected)]
             if noted["samples"] != expected:
                 problems.append(f"{stem}: {noted['samples']} samples, {expected} expected")
-        yield Check("sample files have as many documents and samples as their indexes say", documents, tuple(problems))
+        yield Check("documents lie in sample files as their indexes say", documents, tuple(problems))
         yield self._follow(inputs, sample)
 
     def _follow(self, inputs: PhaseInputs, sample: int) -> Check:

@@ -78,6 +78,44 @@ NAMED: Final = {
     "o200k_base": list(SHAPES)[5],
 }
 
+
+class Public(NamedTuple):
+    """A public encoding: where its file comes from (tiktoken names its own copy by that), the file's SHA-256, special tokens."""
+
+    address: str
+    sha256: str
+    special: dict[str, int]
+
+
+def _public(file: str, sha256: str, **special: int) -> Public:
+    address = f"https://openaipublic.blob.core.windows.net/encodings/{file}.tiktoken"
+    return Public(address, sha256, {f"<|{name}|>": number for name, number in special.items()})
+
+
+_P50K: Final = "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"
+#: As tiktoken has them (tiktoken_ext/openai_public.py); gpt2 has the ids of r50k_base, and two files of another kind.
+PUBLIC: Final = {
+    "r50k_base": _public(
+        "r50k_base", "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930", endoftext=50_256
+    ),
+    "p50k_base": _public("p50k_base", _P50K, endoftext=50_256),
+    "cl100k_base": _public(
+        "cl100k_base",
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        endoftext=100_257,
+        fim_prefix=100_258,
+        fim_middle=100_259,
+        fim_suffix=100_260,
+        endofprompt=100_276,
+    ),
+    "o200k_base": _public(
+        "o200k_base",
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        endoftext=199_999,
+        endofprompt=200_018,
+    ),
+}
+
 _CLASSES: Final = (
     (LETTER, r"\p{L}"),
     (NUMBER, r"\p{N}"),

@@ -1,14 +1,18 @@
 """Token ids by a tiktoken vocabulary (https://github.com/openai/tiktoken): a file of ranks and a regular expression.
 
 Reads `text`, adds `tokenize.tokens`. Promises the ids of tiktoken's `encode_ordinary`: special tokens never come from text.
-Vocabularies with a known expression run on kernels of our own, others on the library. Nothing is downloaded.
+Vocabularies with a known expression run on kernels of our own, others on the library. Nothing is downloaded: the name of a
+public encoding (`model: o200k_base`) stands for the file that tiktoken has kept of it on this machine.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import logging
+import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +23,7 @@ import numpy as np
 from corpusflow import ConfigError, param
 
 from ._byte_exact import byte_encoder, pairs_of
-from ._patterns import NAMED, SHAPES, characters, pattern
+from ._patterns import NAMED, PUBLIC, SHAPES, characters, pattern
 from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
 from ._spm_exact import KernelEncoder, disagreement
 
@@ -36,15 +40,31 @@ class Tiktoken(TokenScore):
     version: ClassVar[int] = 1
     libraries: ClassVar[tuple[str, ...]] = ("tiktoken",)
 
-    pattern: str = param(
-        "cl100k_base", doc="Regular expression that cuts the text, or the name of the encoding whose it is."
+    pattern: str | None = param(
+        None,
+        doc="Regular expression that cuts the text, or the name of the encoding whose it is; that of `model` if it is a name, "
+        "else cl100k_base.",
     )
     special: dict[str, int] = param(
-        factory=dict, doc='Special tokens and their ids, e.g. {"<|endoftext|>": 100257}; they never come from text.'
+        factory=dict,
+        doc='Special tokens and their ids, e.g. {"<|endoftext|>": 100257}; they never come from text. Those of `model` if it '
+        "is a name.",
     )
     bos: str | None = param(None, doc="Special token that begins a document, if add_bos.")
     eos: str | None = param("<|endoftext|>", doc="Special token that ends a document, if add_eos.")
     add_bos: bool = param(False, doc="Begin each document with `bos`.")
+
+    def __post_init__(self) -> None:
+        public = PUBLIC.get(self.model)
+        found: dict[str, Any] = {"pattern": self.pattern or "cl100k_base"}
+        if public is not None and not os.path.exists(self.model):
+            found = {
+                "model": kept_file(self.model),
+                "pattern": self.pattern or self.model,
+                "special": dict(self.special or public.special),
+            }
+        for key, value in found.items():
+            object.__setattr__(self, key, value)
 
     def vocabulary(self) -> Vocabulary:
         ranks, sha256 = self._ranks()
@@ -99,11 +119,36 @@ class Tiktoken(TokenScore):
         )
 
     def _expression(self) -> str:
-        return NAMED.get(self.pattern, self.pattern)
+        pattern = self.pattern or ""
+        return NAMED.get(pattern, pattern)
 
     def _ranks(self) -> tuple[dict[bytes, int], str]:
         data, sha256 = model_bytes(self.model)
         return _parse(sha256, data, self.model), sha256
+
+
+def kept_file(name: str) -> str:
+    """Where tiktoken keeps the file of a public encoding once it has fetched it (load.py, read_file_cached).
+
+    Raises:
+        ConfigError: it is not there, or another one.
+    """
+    public = PUBLIC[name]
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+    folder = folder or os.path.join(tempfile.gettempdir(), "data-gym-cache")
+    path = os.path.abspath(os.path.join(folder, hashlib.sha1(public.address.encode()).hexdigest()))
+    if not os.path.exists(path):
+        raise ConfigError(
+            f"model: the file of {name} is not on this machine ({path})",
+            hint=f"where there is a network, TIKTOKEN_CACHE_DIR={folder} python -c "
+            f"\"import tiktoken; tiktoken.get_encoding('{name}')\" fetches it; or give the path of a .tiktoken file",
+        )
+    if (sha256 := model_bytes(path)[1]) != public.sha256:
+        raise ConfigError(
+            f"model: what is kept of {name} in {path} has SHA-256 {sha256}, tiktoken expects {public.sha256}",
+            hint="remove that file and fetch it again",
+        )
+    return path
 
 
 def _tiktoken() -> Any:
