@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from corpusflow import FileSource, param
-from stages.ingest._json import as_string, name_of, take
+from stages.ingest._json import as_string, find, name_of, remove
 from stages.ingest._reasons import Reason
 
 #: Columns of Sources whose records are text already.
@@ -58,9 +58,13 @@ class FieldSource(FileSource):
     def take_fields(self, record: dict[str, Any], row: dict[str, Any]) -> None:
         """Move the mapped fields of a record into a row; without a text, the row says why."""
         text_path, others = self._paths
-        there, text = take(record, text_path)
+        there, text = find(record, text_path)
         for column, path in others:
-            row[column] = as_string(take(record, path)[1])
+            row[column] = as_string(find(record, path)[1])
+        # Last, since several columns may be of one field: with `id: url`, `url` would else be null.
+        remove(record, text_path)
+        for _, path in others:
+            remove(record, path)
         if isinstance(text, str):
             row["text"] = text
         elif text is None:

@@ -86,18 +86,26 @@ def dump(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def take(record: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any]:
-    """(whether it is there, value) of a dotted path, removed from the record."""
+def find(record: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any]:
+    """(whether it is there, value) of a dotted path."""
     if len(path) == 1:
-        return (True, record.pop(path[0])) if path[0] in record else (False, None)
+        return (True, record[path[0]]) if path[0] in record else (False, None)
     place: Any = record
-    for key in path[:-1]:
-        place = place.get(key)
-        if not isinstance(place, dict):
+    for key in path:
+        if not isinstance(place, dict) or key not in place:
             return False, None
-    if path[-1] not in place:
-        return False, None
-    return True, place.pop(path[-1])
+        place = place[key]
+    return True, place
+
+
+def remove(record: dict[str, Any], path: tuple[str, ...]) -> None:
+    """Take a dotted path out of the record, where it is there."""
+    if len(path) == 1:
+        record.pop(path[0], None)
+        return
+    there, place = find(record, path[:-1])
+    if there and isinstance(place, dict):
+        place.pop(path[-1], None)
 
 
 def name_of(value: Any) -> str:

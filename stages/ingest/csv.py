@@ -105,14 +105,15 @@ class Csv(FieldSource):
             row["quarantine"] = error
             return row
         values: dict[str, Any] = {name: value or None for name, value in zip(names, record.fields, strict=True)}
-        text = values.pop(self.text, None)
+        text = values.get(self.text)
         for column, name in self.mapped.items():
-            row[column] = values.pop(name, None)
+            row[column] = values.get(name)
         if text is None:
             row["skipped"] = "null_text"
         else:
             row["text"] = text
-        meta: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+        mapped = {self.text, *self.mapped.values()}
+        meta: dict[str, Any] = {name: v for name, v in values.items() if v is not None and name not in mapped}
         if record.replaced:
             meta["replaced_characters"] = record.replaced
         if meta:

@@ -30,7 +30,7 @@ _READERS: Final[dict[str, type[FieldSource]]] = {"parquet": Parquet, "arrow": Ar
 class HuggingFace(FieldSource):
     """Hugging Face datasets on disk (`paths` are their folders): Parquet, Arrow, JSONL or CSV files of one split."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     default_name: ClassVar[str] = "huggingface"
     libraries: ClassVar[tuple[str, ...]] = ("orjson", "pyarrow", "zstandard")
 

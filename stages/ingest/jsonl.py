@@ -31,7 +31,7 @@ _PATIENCE: Final = 100
 class Jsonl(FieldSource):
     """One JSON object a line (plain, gzip, zstd, bzip2, xz), with fields mapped by dotted paths."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     default_name: ClassVar[str] = "jsonl"
     libraries: ClassVar[tuple[str, ...]] = ("orjson", "zstandard")
 

@@ -43,6 +43,12 @@ def test_rows_and_mapping(tmp_path: Path, pack: Any) -> None:
     assert json.loads(read(tmp_path / "a.csv")[0]["meta"]) == {"link": "http://a/", "n": "10"}
 
 
+def test_several_columns_of_one_field(tmp_path: Path) -> None:
+    (row,) = read(tmp_path / "a.csv", "text,url,x\na,https://e.org/,1\n", id="url", columns={"copy": "text"})
+    assert (row["record_id"], row["url"], row["text"], row["copy"]) == ("https://e.org/", "https://e.org/", "a", "a")
+    assert row["meta"] == '{"x":"1"}'
+
+
 def test_offsets_find_the_row_again(tmp_path: Path) -> None:
     data = TABLE.encode()
     for row in read(tmp_path / "a.csv", data):

@@ -97,6 +97,13 @@ def test_fields_by_dotted_paths(tmp_path: Path) -> None:
     assert Jsonl(paths=("x",), columns=columns).outputs().keys() == columns.keys()
 
 
+def test_several_columns_of_one_field(tmp_path: Path) -> None:
+    data = dumps({"text": "a", "url": "https://e.org/", "m": {"k": "v", "n": "w"}})
+    (row,) = read(tmp_path / "a.jsonl", data, id="url", columns={"copy": "text", "k": "m.k", "whole": "m"})
+    assert (row["record_id"], row["url"], row["text"], row["copy"]) == ("https://e.org/", "https://e.org/", "a", "a")
+    assert (row["k"], json.loads(row["whole"]), row["meta"]) == ("v", {"k": "v", "n": "w"}, None)
+
+
 def test_offsets_find_the_line_again(tmp_path: Path) -> None:
     data = dumps(*GOOD)
     for row in read(tmp_path / "a.jsonl", data):
