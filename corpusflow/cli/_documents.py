@@ -43,6 +43,12 @@ def number(value: Any) -> str:
     return plain(value)
 
 
+def place(path: str, offset: int | None, length: int | None) -> str:
+    """Where a record's bytes lie: ``a.warc.gz at 705, 1,974 bytes``; members of an archive have no place of their own."""
+    at = f" at {number(offset)}" if offset is not None else ""
+    return f"{plain(path)}{at}" + (f", {number(length)} bytes" if length is not None else "")
+
+
 def finding_line(finding: Finding) -> str:
     """``gopher_few_words: quality.words = 34, needs >= 50``."""
     rule = finding.rule
@@ -63,9 +69,8 @@ def say_story(story: Story) -> None:
     for key in ("url", "record_id", "date", "content_type"):
         if document.get(key):
             click.echo(f"  {key}: {plain(document[key])}")
-    where = f"{plain(document['path'])} at {number(document['offset'])}"
-    length = f", {number(document['length'])} bytes" if document.get("length") is not None else ""
-    click.echo(f"  lies in: {where}{length} (shard {story.shard}, row {story.row})")
+    where = place(document["path"], document["offset"], document.get("length"))
+    click.echo(f"  lies in: {where} (shard {story.shard}, row {story.row})")
     dropped = story.fate.startswith(("dropped", "quarantined", "skipped"))
     click.secho(f"  {plain(story.fate)}", fg="red" if dropped else "green", bold=True)
     for passage in story.passages:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from corpusflow.api import open_run
-from corpusflow.cli._documents import number, plain
+from corpusflow.cli._documents import number, place, plain
 from corpusflow.cli._options import json_option
 from corpusflow.cli._show import Show, closing, stderr
 from corpusflow.errors import ConfigError
@@ -53,7 +53,7 @@ def show(run: str, document: str, target: str | None, as_json: bool) -> None:
 @command.command()
 @click.argument("run", type=click.Path())
 @click.option("--stage", help="Only what this stage could not process.")
-@click.option("--workers", type=int, help="Tasks at once. Default: as the run had it.")
+@click.option("--workers", type=click.IntRange(min=1), help="Tasks at once. Default: as the run had it.")
 @click.option("--executor", type=click.Choice(["ray", "inline"]), help="Default: as the run had it.")
 @json_option
 def replay(run: str, stage: str | None, as_json: bool, **options: Any) -> None:
@@ -103,9 +103,8 @@ def say_list(entries: Iterable[Entry], as_json: bool) -> None:
 
 
 def _say(entry: Entry) -> None:
-    length = f"{number(entry.length)} bytes" if entry.length is not None else "unknown length"
     click.echo(plain(entry.id) + (f"  {plain(entry.url)}" if entry.url else ""))
-    click.echo(f"  {plain(entry.path)} at {number(entry.offset)}, {length}")
+    click.echo(f"  {place(entry.path, entry.offset, entry.length)}")
     click.echo(f"  {entry.stage}: {plain(entry.detail)}")
 
 

@@ -7,7 +7,7 @@ import json
 import click
 
 from corpusflow.api import open_run
-from corpusflow.cli._documents import number, plain
+from corpusflow.cli._documents import number, place, plain
 from corpusflow.cli._options import json_option
 from corpusflow.errors import ConfigError
 from corpusflow.trace import TokenSpan, Traced, token_exports, trace_document, trace_tokens
@@ -60,8 +60,7 @@ def _say(traced: Traced) -> None:
     for key in ("url", "record_id", "date"):
         if document.get(key):
             click.echo(f"  {key}: {plain(document[key])}")
-    length = f", {number(document['length'])} bytes" if document.get("length") is not None else ""
-    click.echo(f"  lies in: {plain(document['path'])} at {number(document['offset'])}{length}")
+    click.echo(f"  lies in: {place(document['path'], document['offset'], document.get('length'))}")
     click.echo(f"  {_line(traced.span)}")
     if traced.excerpt:
         click.echo(f"  {plain(traced.excerpt)}")

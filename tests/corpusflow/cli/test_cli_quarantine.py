@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -38,3 +39,21 @@ def test_list_and_replay(call: Any, tmp_path: Path) -> None:
     assert "in.jsonl#0" not in call("quarantine", "list", tmp_path / "run").out
     assert "1 documents tried again" in call("quarantine", "replay", tmp_path / "run").out
     call("quarantine", "replay", tmp_path / "nothing").fails(2, "not a run folder")
+    call("quarantine", "replay", tmp_path / "run", "--workers", 0).fails(2, "--workers")
+
+
+def test_a_member_of_an_archive_has_no_place_of_its_own(call: Any, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "one"}\n{"text": 3}\n')
+    with tarfile.open(tmp_path / "in.tar.gz", "w:gz") as tar:
+        tar.add(tmp_path / "in.jsonl", "in.jsonl")
+    for name, source in (("a", "archive: {paths: [in.tar.gz]}"), ("b", "jsonl: {paths: [in.jsonl]}")):
+        text = (
+            f"input: [ingest.{source}]\nstages: [quality.signals]\nrun: {{executor: inline, dir: {tmp_path}/{name}}}\n"
+        )
+        (tmp_path / f"{name}.yaml").write_text(text.replace("[in.", f"[{tmp_path}/in."))
+        assert call("run", tmp_path / f"{name}.yaml").status == 0
+    archived = call("quarantine", "list", tmp_path / "a")
+    assert archived.out.splitlines()[1] == f"  {tmp_path}/in.tar.gz"
+    assert "none" not in call("explain", tmp_path / "a", "archive/in.tar.gz#0+16").out
+    plain = call("quarantine", "list", tmp_path / "b")
+    assert plain.out.splitlines()[1] == f"  {tmp_path}/in.jsonl at 16, 11 bytes"
