@@ -12,7 +12,7 @@ import csv
 import io
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, ClassVar, Final
 
@@ -63,7 +63,7 @@ class Csv(FieldSource):
 
     def file_rows(self, item: FileRange, stream: IO[bytes]) -> Iterator[dict[str, Any]]:
         """A row per row of an open file."""
-        names = list(self.header)
+        names = _distinct(self.header)
         for record in self._found(stream):
             if record.error is None and not names:
                 names = _distinct(record.fields)
@@ -79,7 +79,7 @@ class Csv(FieldSource):
         with storage_for(item.path).open(item.path) as stream:
             found = self._found(stream)
             first = next((_distinct(r.fields) for r in found if r.error is None), [self.text])
-        names = list(self.header) or first
+        names = _distinct(self.header) or first
         if self.text not in names:
             raise ConfigError(
                 f"{item.path} has no column {self.text!r}",
@@ -291,14 +291,17 @@ def _most(line: str) -> str:
     return max(_DELIMITERS, key=lambda c: (counts[c], c == ","))
 
 
-def _distinct(names: list[str]) -> list[str]:
-    """Column names; the second of two equal ones gets a number."""
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Column names; the second of two equal ones gets a number, the next one that no other has."""
+    made: dict[str, None] = {}
     seen: Counter[str] = Counter()
-    made = []
     for name in names:
-        seen[name] += 1
-        made.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-    return made
+        own = name
+        while own in made:
+            seen[name] += 1
+            own = f"{name}_{seen[name] + 1}"
+        made[own] = None
+    return list(made)
 
 
 STAGE = Csv

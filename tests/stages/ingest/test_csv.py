@@ -68,6 +68,10 @@ def test_headers(tmp_path: Path) -> None:
     assert [(r["record_id"], r["text"]) for r in rows] == [("1", "one"), ("2", "two")]
     rows = read(tmp_path / "a.csv", "\ufefftext,x,x\na,b,c\n")
     assert (rows[0]["text"], json.loads(rows[0]["meta"])) == ("a", {"x": "b", "x_2": "c"})
+    rows = read(tmp_path / "a.csv", "text,x_2,x,x,x\na,b,c,d,e\n")
+    assert json.loads(rows[0]["meta"]) == {"x_2": "b", "x": "c", "x_3": "d", "x_4": "e"}
+    rows = read(tmp_path / "a.csv", "a,b,c\n", header=("text", "x", "x"))
+    assert json.loads(rows[0]["meta"]) == {"x": "b", "x_2": "c"}
     with pytest.raises(ConfigError, match="has no column 'text'") as caught:
         read(tmp_path / "a.csv", "content,link\na,b\n")
     assert "content, link" in str(caught.value)
