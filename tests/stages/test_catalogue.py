@@ -20,3 +20,10 @@ def test_every_parameter_says_what_it_is() -> None:
         assert entry.summary, entry.name
         for parameter in entry.parameters:
             assert parameter.doc.endswith((".", ":", ")")), f"{entry.name}.{parameter.name}: {parameter.doc!r}"
+
+
+def test_the_readme_says_who_reads_each_export() -> None:
+    readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    sinks = [entry.name for entry in catalogue(stage_names()) if entry.name.startswith("export.")]
+    assert len(sinks) > 10
+    assert [name for name in sinks if f"| `{name}`" not in readme and f", `{name}` |" not in readme] == []
