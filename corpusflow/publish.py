@@ -22,10 +22,19 @@ MANIFEST = "manifest.json"
 
 def export_folder(plan: Plan, node: Node) -> str:
     """Where a Sink's files lie; a second Sink of one kind gets a number."""
-    same = [n.index for n in plan.nodes if n.kind == "sink" and n.stage == node.stage]
     name = node.stage.rpartition(".")[2] if ".py:" not in node.stage else node.stage.rpartition(":")[2]
+    return f"{plan.run_dir}/exports/{name}{_number(plan, node)}"
+
+
+def export_name(plan: Plan, node: Node) -> str:
+    """What a Sink's export is called in results: the stage, with the number of its folder if it has one."""
+    return f"{node.stage}{_number(plan, node)}"
+
+
+def _number(plan: Plan, node: Node) -> str:
+    same = [n.index for n in plan.nodes if n.kind == "sink" and n.stage == node.stage]
     place = same.index(node.index)
-    return f"{plan.run_dir}/exports/{name}{f'-{place + 1}' if place else ''}"
+    return f"-{place + 1}" if place else ""
 
 
 def publish(plan: Plan, node: Node) -> str:

@@ -36,7 +36,7 @@ class RunResult:
     Attributes:
         digest: over the contents of every stage; equal for equal results, however they were made.
         counts: documents per stage.
-        exports: Sink name -> folder of its stable files.
+        exports: Sink name -> folder of its stable files; a second Sink of one kind is `export.bin-2`.
         steps: what this run did, round by round (not what runs before it did).
         seconds: wall seconds of this run; `start_seconds` of them went into starting the executor.
         peak_memory: bytes, the largest worker.

@@ -28,7 +28,7 @@ from corpusflow.pinned import at_home
 from corpusflow.plan import Node, Plan, Shard, Step
 from corpusflow.planner import Planner
 from corpusflow.preview import plain
-from corpusflow.publish import publish
+from corpusflow.publish import export_name, publish
 from corpusflow.record import Record
 from corpusflow.results import RunResult, StepCost, collect, committed_records, run_digest, warnings_of
 from corpusflow.retention import check_bands, outside, retention
@@ -216,7 +216,7 @@ class Runner:
                 self._refuse_nothing(first)
             self._phases(step, first, executor, plan_path)
             if first.kind == "sink":
-                self.result.exports[first.stage] = publish(self.plan, first)
+                self.result.exports[export_name(self.plan, first)] = publish(self.plan, first)
             return
         nodes = [self.plan.nodes[i] for i in step.nodes]
         done = set(self.plan.by_number)

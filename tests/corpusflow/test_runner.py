@@ -88,7 +88,13 @@ def test_exports_are_replaced_by_those_of_the_latest_plan(toy: Toy) -> None:
 
 
 def test_two_sinks_of_a_kind(toy: Toy) -> None:
-    toy.run(["Size"], [("Dump", {}), ("Dump", {"columns": ["id"]})])
+    exports = toy.run(["Size"], [("Dump", {}), ("Dump", {"columns": ["id"]})]).exports
+    assert {name: Path(folder).name for name, folder in exports.items()} == {
+        f"{STAGES}:Dump": "Dump",
+        f"{STAGES}:Dump-2": "Dump-2",
+    }
+    card = Path(exports[f"{STAGES}:Dump"], "..", "README.md").read_text()
+    assert "- `Dump/`\n- `Dump-2/`\n" in card
     assert [set(r) for r in toy.dumped()] == [{"id", "text"}] * 8
     assert [set(r) for r in toy.dumped(export="Dump-2")] == [{"id"}] * 8
 
