@@ -1,7 +1,7 @@
 """Deleting what nothing names: behind `corpusflow gc`.
 
-Reads records, seals and the stored plans; deletes, in datasets that are sealed, files of attempts that no record names and
-that are older than a grace period. This is the only code that deletes parts of a run and the only one that looks at a
+Reads records, seals and the stored plans; deletes, in datasets that are sealed, files of attempts that no record and no seal
+names and that are older than a grace period. This is the only code that deletes parts of a run and the only one that looks at a
 clock: a wrong clock can cost a running attempt its files, which then loses to the record that exists, never a committed one.
 """
 
@@ -55,15 +55,29 @@ def garbage(run: Run, *, grace_seconds: float, old_plans: bool = False, now: flo
 
 
 def _unnamed(item: PlanDataset, before: float) -> Iterator[Garbage]:
-    """Files below data/ that no valid record of the dataset names, of whatever shard, key and generation."""
-    storage = item.dataset.storage
+    """Files below data/ that no valid record of the dataset and no seal names, of whatever shard, key and generation."""
+    dataset = item.dataset
+    storage = dataset.storage
     named: set[str] = set()
-    for info in storage.list(item.dataset.path("_commits")):
-        record = Record.decode(storage.get(info.path), 0)
+    valid: dict[str, int] = {}
+    damaged: list[tuple[str, int]] = []
+    for info in storage.list(dataset.path("_commits")):
+        stem, _, generation = os.path.basename(info.path).removesuffix(".json").partition(".")
+        record = Record.decode(storage.get(info.path), int(generation))
         if record is None:
-            return  # a damaged record may name any of them: verify --repair first
-        named.update(item.dataset.path(p.path) for p in record.parts)
-    for info in storage.walk(item.dataset.path("data")):
+            damaged.append((stem, int(generation)))
+            continue
+        valid[stem] = max(valid.get(stem, -1), record.generation)
+        named.update(dataset.path(p.path) for p in record.parts)
+    if any(generation > valid.get(stem, -1) for stem, generation in damaged):
+        return  # it may name any of them: verify --repair first
+    for epoch in dataset.seals():
+        # a record that was lost can be written again from here, but not its files
+        sealed = dataset.sealed_records(epoch)
+        if sealed is None:
+            return
+        named.update(dataset.path(p.path) for record in sealed.values() for p in record.parts)
+    for info in storage.walk(dataset.path("data")):
         if info.path not in named and info.modified < before:
             yield Garbage(info.path, info.size, f"{item.name}: an attempt that no record names")
 

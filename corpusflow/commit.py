@@ -321,6 +321,11 @@ class Dataset:
         seal = self.seal_of(epoch)
         return None if seal is None else str(seal["digest"])
 
+    def seals(self) -> list[int]:
+        """The epochs that are sealed."""
+        names = [os.path.basename(i.path) for i in self.storage.list(self.root)]
+        return [int(n[8:-5]) for n in names if n.startswith("_SEALED-") and n.endswith(".json")]
+
     def seal_of(self, epoch: int) -> Mapping[str, Any] | None:
         """The seal of an epoch: `digest`, `manifest`, `shards` (how many)."""
         try:
@@ -351,11 +356,8 @@ class Dataset:
             the names of manifests that no seal names any more; the caller deletes them.
         """
         named: set[str] = set()
-        for info in list(self.storage.list(self.root)):
-            name = os.path.basename(info.path)
-            if not name.startswith("_SEALED-"):
-                continue
-            epoch = int(name[8:12])
+        for epoch in self.seals():
+            name = f"_SEALED-{epoch:04d}.json"
             before = self.sealed_records(epoch) or {}
             after = [changed.get((r.shard, r.key), r) for r in before.values()]
             seal = self.seal_of(epoch)

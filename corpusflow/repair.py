@@ -137,13 +137,26 @@ def _copy_again(plan: Plan, copy: str) -> str:
 
 
 def _write_record(item: PlanDataset, problem: Problem) -> str:
-    """Publish a lost or damaged record again, from the manifest."""
+    """Publish a lost or damaged record again, from the manifest or a later generation, wherever one is missing."""
     sealed = item.dataset.sealed_records(item.epoch) or {}
-    record = sealed[problem.shard]
-    for generation in range(record.generation, record.generation + 8):
+    known = [
+        sealed.get(problem.shard),
+        item.dataset.records({problem.shard: item.keys[problem.shard]}).get(problem.shard),
+    ]
+    record = max((r for r in known if r is not None), key=lambda r: r.generation)
+    storage = item.dataset.storage
+    written = []
+    for generation in range(record.generation + 8):
         path = item.dataset.record_path(record.shard, record.key, generation)
-        if item.dataset.storage.put_exclusive(path, record.encode()):
-            return f"{item.name}: record of shard {record.shard} written again, from the seal (generation {generation})"
+        if storage.put_exclusive(path, record.encode()):
+            written.append(generation)
+            counts = True
+        else:
+            there = Record.decode(storage.get(path), generation)
+            counts = there is not None and there.attempt == record.attempt
+        if counts and generation >= record.generation:
+            names = ", ".join(map(str, written))
+            return f"{item.name}: record of shard {record.shard} written again, from the seal (generation {names})"
     raise CorruptShardError(f"{item.name}: no free generation for the record of shard {record.shard}")
 
 

@@ -165,9 +165,15 @@ class RunDir:
             return None
 
     def _shards(self, epoch: int) -> tuple[Shard, ...]:
-        table = self._table(epoch)
+        try:
+            table = self._table(epoch)
+        except (FileNotFoundError, NotADirectoryError):
+            table = None
         if table is None:
-            raise CorruptShardError(f"{self._listing_file(epoch)} cannot be read", hint="start another run folder")
+            raise CorruptShardError(
+                f"{self._listing_file(epoch)} is missing or cannot be read",
+                hint="`corpusflow run` with the run's config lists the input again; or start another run folder",
+            )
         return shards_from_table(table)
 
     # ---- drivers ----

@@ -139,20 +139,15 @@ def check_dataset(item: PlanDataset, found: Verification) -> None:
     records = item.dataset.records(item.keys)
     seal = item.dataset.seal_of(item.epoch)
     sealed = _check_manifest(item, found) if seal is not None else None
+    mendable = True
     for number, key in item.keys.items():
-        record = records.get(number)
-        if record is None:
-            if seal is not None or _has_torn_record(item.dataset, number, key):
-                known = sealed is not None and number in sealed
-                found.problems.append(
-                    _problem(
-                        item,
-                        number,
-                        item.dataset.record_path(number, key, 0),
-                        "the commit record is missing or damaged",
-                        "record" if known else "shard",
-                    )
-                )
+        record, before = records.get(number), (sealed or {}).get(number)
+        if what := _record_problem(item, number, key, record, before, seal is not None):
+            path = item.dataset.record_path(number, key, 0 if before is None else before.generation)
+            known = before is not None or record is not None
+            found.problems.append(_problem(item, number, path, what, "record" if known else "shard"))
+            mendable = False
+        if record is None or (before is not None and before.generation > record.generation):
             continue
         found.records += 1
         for part in record.parts:
@@ -160,9 +155,28 @@ def check_dataset(item: PlanDataset, found: Verification) -> None:
     if seal is None:
         if records or item.phase == "":
             found.unfinished.append(f"{item.name}: {len(records)} of {len(item.keys)} shards committed")
-    elif sealed is not None and len(records) == len(item.keys) and content_digest(records.values()) != seal["digest"]:
+    elif sealed is not None and mendable:
         path = item.dataset.path(str(seal["manifest"]))
-        found.problems.append(_problem(item, -1, path, "the records do not have the contents that were sealed", ""))
+        if content_digest(records.values()) != seal["digest"]:
+            found.problems.append(_problem(item, -1, path, "the records do not have the contents that were sealed", ""))
+        elif any(n in sealed and sealed[n].attempt != r.attempt for n, r in records.items()):
+            what = "the seal's manifest names attempts that others have taken the place of"
+            found.problems.append(_problem(item, -1, path, what, "manifest"))
+
+
+def _record_problem(
+    item: PlanDataset, shard: int, key: str, record: Record | None, before: Record | None, sealed: bool
+) -> str:
+    """What is wrong with the records of a shard, given the one that counts and the one that was sealed; "" if nothing is."""
+    if record is None:
+        torn = item.dataset.storage.exists(item.dataset.record_path(shard, key, 0))
+        return "the commit record is missing or damaged" if sealed or torn else ""
+    if before is not None and before.generation > record.generation:
+        return f"the commit record is missing or damaged, and an older one (generation {record.generation}) counts"
+    paths = [item.dataset.record_path(shard, key, g) for g in range(record.generation)]
+    if not all(map(item.dataset.storage.exists, paths)):  # readers that want one shard look from generation 0 on
+        return "an earlier generation of the commit record is missing, without which no later one is found"
+    return ""
 
 
 def _problem(item: PlanDataset, shard: int, path: str, what: str, remedy: Remedy) -> Problem:
@@ -182,10 +196,6 @@ def _check_manifest(item: PlanDataset, found: Verification) -> dict[int, Record]
         path = item.dataset.path(str(seal.get("manifest", "")))
         found.problems.append(_problem(item, -1, path, f"the seal's manifest: {why}", "manifest"))
     return sealed
-
-
-def _has_torn_record(dataset: Dataset, shard: int, key: str) -> bool:
-    return dataset.storage.exists(dataset.record_path(shard, key, 0))
 
 
 def _check_part(item: PlanDataset, record: Record, part: PartFile, found: Verification) -> None:
