@@ -19,6 +19,7 @@ from corpusflow import ConfigError, PhaseTask
 from ._samples import Samples, SampleSink
 
 _HEADER: Final = 256
+_MOST: Final = (1 << 31) - 1
 #: (magic, version) by bytes of a token.
 _FORMS: Final = {2: (20240520, 1), 4: (20240801, 7)}
 
@@ -41,8 +42,14 @@ class Llmc(SampleSink):
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         blocks = list(samples)
         dtype = blocks[0].tokens.dtype.newbyteorder("<") if blocks else np.dtype("<u2")
+        total = sum(len(b.tokens) for b in blocks)
+        if total > _MOST:
+            raise ConfigError(
+                f"export.llmc: a file of {total} tokens; the format counts them in 31 bits",
+                hint=f"fewer file_tokens than {self.file_tokens}, and shuffle: true, without which a file is a whole shard",
+            )
         header = np.zeros(_HEADER, "<i4")
-        header[:3] = *_FORMS[dtype.itemsize], sum(len(b.tokens) for b in blocks)
+        header[:3] = *_FORMS[dtype.itemsize], total
         with task.file(f"{split}.bin") as stream:
             stream.write(header.tobytes())
             for block in blocks:

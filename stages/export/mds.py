@@ -14,15 +14,18 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 
-from corpusflow import PhaseInputs, PhaseTask
+from corpusflow import ConfigError, PhaseInputs, PhaseTask
 
 from ._publish import flat, numbered
 from ._samples import Samples, SampleSink
 from ._shuffle import WRITE
+
+
+_LARGEST: Final = (1 << 32) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,11 @@ class Mds(SampleSink):
         columns = json.dumps(self._columns(dtype.name), sort_keys=True).encode()
         head = 4 + 4 * (len(encoded) + 1) + len(columns)
         offsets = head + np.concatenate([[0], np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)))])
+        if offsets[-1] > _LARGEST:
+            raise ConfigError(
+                f"export.mds: a file of {offsets[-1]} bytes; the format counts them in 32 bits",
+                hint=f"fewer file_tokens than {self.file_tokens}, and shuffle: true, without which a file is a whole shard",
+            )
         with task.file(f"{split}.mds") as stream:
             stream.write(struct.pack("<I", len(encoded)) + offsets.astype("<u4").tobytes() + columns)
             for start in range(0, len(encoded), 1024):

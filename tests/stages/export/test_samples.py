@@ -219,6 +219,16 @@ def test_llmc(run_sink: Callable[..., Any], width: str, magic: tuple[int, int]) 
         Llmc(file_tokens=1 << 31)
 
 
+@pytest.mark.parametrize(("sink", "limit"), [(Mds, "mds._LARGEST"), (Llmc, "llmc._MOST")])
+def test_more_than_the_format_counts(
+    run_sink: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, sink: Any, limit: str
+) -> None:
+    monkeypatch.setattr(f"stages.export.{limit}", 1_000)
+    with pytest.raises(ConfigError, match=r"the format counts them in 3\d bits") as e:
+        run_sink(sink(shuffle=False), shards(documents()))
+    assert "shuffle: true" in str(e.value.hint)
+
+
 @pytest.mark.parametrize("sink", SINKS)
 def test_nothing_left_writes_nothing(run_sink: Callable[..., Any], sink: Any) -> None:
     empty = shards(documents())[0].slice(0, 0)
