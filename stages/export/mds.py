@@ -24,7 +24,6 @@ from ._publish import flat, numbered
 from ._samples import Samples, SampleSink
 from ._shuffle import WRITE
 
-
 _LARGEST: Final = (1 << 32) - 1
 
 
