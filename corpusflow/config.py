@@ -255,7 +255,8 @@ def read_tree(path: str) -> tuple[Any, dict[Path, int]]:
     try:
         data = storage_for(path).get(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as e:
-        raise ConfigError(f"{path} is not a file", hint=_similar_files(path)) from e
+        near = _similar_files(path)
+        raise ConfigError(f"{path} is not a file", hint=f"did you mean {near}?" if near else "give a YAML file") from e
     if len(data) > _MAX_BYTES:
         raise ConfigError(f"{path}: {len(data)} bytes; a config may have {_MAX_BYTES}")
     lines: dict[Path, int] = {}

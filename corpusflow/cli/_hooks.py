@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import click
@@ -82,7 +83,7 @@ def run_hook(made: Trainer, given: dict[str, Any]) -> Any:
     """Call a hook with what the command line gave.
 
     Raises:
-        ConfigError: no texts were given.
+        ConfigError: no texts were given, or a file is not there.
     """
     documents, seed = given.pop("documents", 0), given.pop("sample_seed", 0)
     run, stage = given.pop("run", None), given.pop("stage", None)
@@ -103,7 +104,12 @@ def run_hook(made: Trainer, given: dict[str, Any]) -> Any:
             values[option.name] = tuple(value or ())
         else:
             values[option.name] = value
-    return made.call(**values)
+    try:
+        return made.call(**values)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as e:
+        if not e.filename:
+            raise
+        raise ConfigError(f"{e.filename}: {e.strerror}", hint=f"relative paths start at {os.getcwd()}") from e
 
 
 def _parameter(option: Option) -> click.Option:

@@ -88,7 +88,9 @@ def test_said_before_it_is_written(call: Any, small_run: Any, tmp_path: Path) ->
 
 
 def test_mistakes(call: Any, small_run: Any, tmp_path: Path) -> None:
-    call("mix", tmp_path / "none.yaml").fails(2, "is not a file")
+    call("mix", tmp_path / "none.yaml").fails(2, "is not a file", "hint: ")
+    (tmp_path / "nine.yaml").touch()
+    call("mix", tmp_path / "none.yaml").fails(2, f"hint: did you mean {tmp_path}/nine.yaml?")
     one = f"run: {small_run}"
     call("mix", recipe(tmp_path, f"parts: {{a: {{{one}, export: parquet}}}}")).fails(2, "not token files")
     call("mix", recipe(tmp_path, f"parts: {{a: {{{one}, export: mds}}}}")).fails(2, "no export mds", "megatron")

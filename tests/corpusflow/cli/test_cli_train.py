@@ -37,6 +37,12 @@ def test_train_and_measure_a_tokenizer_on_a_run(call: Any, small_run: Any, tmp_p
     again.fails(2, "exists already", "hint")
 
 
+@pytest.mark.parametrize(("where", "says"), [("none.jsonl", "No such file or directory"), (".", "Is a directory")])
+def test_labelled_data_that_is_no_file(call: Any, tmp_path: Path, where: str, says: str) -> None:
+    path = tmp_path / where
+    call("eval", "language.identify", "--data", path).fails(2, f"{path}: {says}", "hint: relative paths start at")
+
+
 def test_what_can_be_trained(call: Any, small_run: Any) -> None:
     assert "tokenize.sentencepiece" in call("train", "--help").out
     page = call("train", "tokenizer", "--help").out
