@@ -7,6 +7,7 @@ no UTF-8 are quarantined, never passed on.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -95,7 +96,7 @@ class TableSource(FieldSource):
         mapped = self.mapped
         for column, path in mapped.items():
             value = _field(batch, path)
-            arrays[column] = pa.nulls(n, pa.string()) if value is None else _strings(value, pa.string(), path)[0]
+            arrays[column] = pa.nulls(n, pa.string()) if value is None else _named(value, path)
         if self.meta:
             arrays["meta"] = _meta(batch, [self.text, *mapped.values()])
         no_text = pc.and_(text.is_null(), spoilt.is_null())
@@ -188,11 +189,34 @@ def _strings(array: pa.Array, kind: pa.DataType, path: str) -> tuple[pa.Array, p
         except pa.ArrowInvalid:
             return _without_broken(data, kind)
     if kind == pa.string():
-        if pa.types.is_nested(t):
-            return pa.array([None if v is None else dump(_plain(v)) for v in array.to_pylist()], kind), fine
-        return array.cast(kind), fine
+        # Whether bytes can be cast depends on all values of a batch, and no row may depend on its neighbours.
+        if not (pa.types.is_nested(t) or pa.types.is_fixed_size_binary(t) or isinstance(t, pa.BaseExtensionType)):
+            with contextlib.suppress(pa.ArrowNotImplementedError):
+                return array.cast(kind), fine
+        return pa.array([_in_words(v) for v in array.to_pylist()], kind), fine
     why = pa.scalar(f"{Reason.WRONG_TYPE}: the column {path} holds {t}, not strings")
     return pa.nulls(n, kind), pc.if_else(array.is_valid(), why, pa.scalar(None, pa.string()))
+
+
+def _named(array: pa.Array, path: str) -> pa.Array:
+    """A column beside the text as strings; what is not UTF-8 in it is replaced, as in `meta`, and not the row's end."""
+    found, broken = _strings(array, pa.string(), path)
+    if broken.null_count == len(broken):
+        return found
+    values = array.cast(pa.binary()).to_pylist()
+    return pa.array([None if v is None else v.decode("utf-8", "replace") for v in values], pa.string())
+
+
+def _in_words(value: Any) -> str | None:
+    """A value of a type that has no strings of its own: objects as JSON, numbers of so many bytes (digests) in hexadecimal."""
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return value.hex()
+    return dump(_plain(value)) if isinstance(value, (dict, list, tuple)) else str(value)
 
 
 def _binary_of(kind: pa.DataType) -> pa.DataType:

@@ -26,7 +26,7 @@ _THRIFT_CONTAINER_ITEMS: Final = 1_000_000
 class Parquet(TableSource):
     """Parquet files, row group by row group, with columns mapped by dotted paths."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     default_name: ClassVar[str] = "parquet"
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,24 @@ def test_strings_that_are_not_utf8(tmp_path: Path) -> None:
     assert [r["text"] for r in rows] == ["good", None, None, "fine"]
     assert rows[1]["quarantine"] == "not_utf8: the string is not UTF-8 (byte 3)"
     assert [r["skipped"] for r in rows] == [None, None, "null_text", None]
+
+
+def test_mapped_columns_of_types_without_strings(tmp_path: Path) -> None:
+    keys = [uuid.UUID(int=7), None, uuid.UUID(bytes=b"abcdefghijklmnop")]
+    raw = [None if k is None else k.bytes for k in keys]
+    columns = {
+        "text": ["a", "b", "c"],
+        "key": pa.array(raw, pa.uuid()),
+        "digest": pa.array([b"\xff" * 4, None, b"abcd"], pa.binary(4)),
+        "site": pa.array([b"caf\xe9", None, b"b"], pa.binary()),
+    }
+    names = {"digest": "digest", "site": "site"}
+    for size in (3, 1):  # alone or among others
+        rows = read(write(tmp_path / "a.parquet", columns, row_group_size=size), id="key", columns=names)
+        assert [r["text"] for r in rows] == ["a", "b", "c"]
+        assert [r["record_id"] for r in rows] == [None if k is None else str(k) for k in keys]
+        assert [r["digest"] for r in rows] == ["ffffffff", None, "abcd"]
+        assert [r["site"] for r in rows] == ["caf\ufffd", None, "b"]
 
 
 def test_an_empty_file_and_no_rows(tmp_path: Path) -> None:
