@@ -5,7 +5,8 @@ A field is named by a dotted path; what is not mapped goes to `meta`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -71,3 +72,16 @@ class FieldSource(FileSource):
             row["skipped"] = "null_text" if there else "missing_text"
         else:
             row["quarantine"] = f"{Reason.WRONG_TYPE}: the field {self.text} is {name_of(text)}, not a string"
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Column names; the second of two equal ones gets a number, the next one that no other has."""
+    made: dict[str, None] = {}
+    seen: Counter[str] = Counter()
+    for name in names:
+        own = name
+        while own in made:
+            seen[name] += 1
+            own = f"{name}_{seen[name] + 1}"
+        made[own] = None
+    return list(made)

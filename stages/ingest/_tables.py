@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpusflow import ConfigError, FileRange, param, storage_for
-from stages.ingest._fields import FieldSource
+from stages.ingest._fields import FieldSource, distinct
 from stages.ingest._json import dump
 from stages.ingest._reasons import Reason
 
@@ -248,11 +248,13 @@ def _without_broken(data: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Arr
 def _meta(batch: pa.RecordBatch, mapped: Sequence[str]) -> pa.Array:
     """JSON of the columns that are not mapped; structs that are mapped in part keep the rest."""
     whole = {p for p in mapped if "." not in p}
-    names = [n for n in batch.schema.names if n not in whole]
-    if not names:
+    names = batch.schema.names
+    others = [i for i, name in enumerate(names) if name not in whole]
+    if not others:
         return pa.nulls(batch.num_rows, pa.string())
     inner = [p.split(".") for p in mapped if "." in p]
-    rows = batch.select(names).to_pylist()
+    arrays = [batch.column(i) for i in others]
+    rows = pa.RecordBatch.from_arrays(arrays, names=distinct([names[i] for i in others])).to_pylist()
     for row in rows:
         for path in inner:
             place: Any = row

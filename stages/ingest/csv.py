@@ -12,14 +12,14 @@ import csv
 import io
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, ClassVar, Final
 
 import pyarrow as pa
 
 from corpusflow import ConfigError, FileRange, Split, param, storage_for
-from stages.ingest._fields import RECORD_COLUMNS, FieldSource
+from stages.ingest._fields import RECORD_COLUMNS, FieldSource, distinct
 from stages.ingest._json import dump
 from stages.ingest._members import Piece, pieces
 from stages.ingest._reasons import Reason
@@ -63,10 +63,10 @@ class Csv(FieldSource):
 
     def file_rows(self, item: FileRange, stream: IO[bytes]) -> Iterator[dict[str, Any]]:
         """A row per row of an open file."""
-        names = _distinct(self.header)
+        names = distinct(self.header)
         for record in self._found(stream):
             if record.error is None and not names:
-                names = _distinct(record.fields)
+                names = distinct(record.fields)
                 if self.text not in names:
                     there = ", ".join(names)[:500]
                     record.error = f"{Reason.NO_TEXT_COLUMN}: no column {self.text}; the first row is {there}"
@@ -78,8 +78,8 @@ class Csv(FieldSource):
     def check_input(self, item: FileRange) -> None:
         with storage_for(item.path).open(item.path) as stream:
             found = self._found(stream)
-            first = next((_distinct(r.fields) for r in found if r.error is None), [self.text])
-        names = _distinct(self.header) or first
+            first = next((distinct(r.fields) for r in found if r.error is None), [self.text])
+        names = distinct(self.header) or first
         if self.text not in names:
             raise ConfigError(
                 f"{item.path} has no column {self.text!r}",
@@ -289,19 +289,6 @@ def _decoded(line: _Line, codec: str) -> tuple[str, int]:
 def _most(line: str) -> str:
     counts = Counter(c for c in line if c in _DELIMITERS)
     return max(_DELIMITERS, key=lambda c: (counts[c], c == ","))
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Column names; the second of two equal ones gets a number, the next one that no other has."""
-    made: dict[str, None] = {}
-    seen: Counter[str] = Counter()
-    for name in names:
-        own = name
-        while own in made:
-            seen[name] += 1
-            own = f"{name}_{seen[name] + 1}"
-        made[own] = None
-    return list(made)
 
 
 STAGE = Csv

@@ -116,6 +116,13 @@ def test_mapped_columns_of_types_without_strings(tmp_path: Path) -> None:
         assert [r["site"] for r in rows] == ["caf\ufffd", None, "b"]
 
 
+def test_columns_of_one_name_are_both_kept(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["p"]), pa.array([1])], names=["text", "n", "n"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    (row,) = read(tmp_path / "a.parquet")
+    assert (row["text"], json.loads(row["meta"])) == ("a", {"n": "p", "n_2": 1})
+
+
 def test_an_empty_file_and_no_rows(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"")
     write(tmp_path / "b.parquet", {"text": pa.array([], pa.string())})
