@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -26,6 +27,9 @@ from stages.kernels.sortruns import partition_order, top_bits
 
 _KEYS: Final = {"exact": "dedup.exact.hash", "url": "dedup.url.hash"}
 _SIGNATURE: Final = "dedup.minhash.signature"
+#: Shards of a task: 32 of 50,000 documents each take 1.5 GB (signatures, twice for a moment, and ids). With 96, and batches
+#: held whole, it was 6.
+_MOST: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +44,7 @@ class Index(Sink):
     resources: ClassVar[Resources] = Resources(memory=2000 << 20)
 
     def phases(self) -> tuple[Phase, ...]:
-        return (Phase("write", _write, _shards.group_count),)
+        return (Phase("write", _write, partial(_shards.group_count, most=_MOST)),)
 
     def publish(self, inputs: PhaseInputs) -> Published:
         parts = {f"{p.name.partition('.')[0]}-{p.task:05d}.bin": p for p in inputs.parts("write")}
@@ -96,49 +100,58 @@ class Index(Sink):
 def _write(task: PhaseTask) -> None:
     present = [kind for kind, column in _KEYS.items() if task.has(column)]
     signed = task.has(_SIGNATURE)
-    columns = ["id", *(_KEYS[kind] for kind in present), *([_SIGNATURE] if signed else [])]
-    batches = [batch for _, shard in _shards.group_shards(task, task.index) for batch in task.survivors(shard, columns)]
     bits = _shards.bucket_bits(task)
+    keys: dict[str, list[np.ndarray]] = {kind: [np.zeros((0, 2), np.uint64)] for kind in present}
+    ids: dict[str, list[pa.Array]] = {kind: [pa.array([], pa.string())] for kind in (*present, "signatures")}
+    signatures: list[np.ndarray] = []
+    permutations = _permutations(task) if signed else 0
+    documents = 0
+    for _, shard in _shards.group_shards(task, task.index, _MOST):
+        for batch in task.survivors(shard, ["id", *(_KEYS[k] for k in present), *([_SIGNATURE] if signed else [])]):
+            documents += batch.num_rows
+            for kind in present:
+                keyed = _with(batch, _KEYS[kind])
+                offsets, data, _ = text_buffers(keyed.column(_KEYS[kind]).cast(pa.binary()))
+                keys[kind].append(data[offsets[0] : offsets[-1]].view(">u8").reshape(-1, 2).astype(np.uint64))
+                ids[kind].append(keyed.column("id"))
+            if signed and (found := _with(batch, _SIGNATURE)).num_rows:
+                signatures.append(minima(found.column(_SIGNATURE), permutations).copy())
+                ids["signatures"].append(found.column("id"))
     rows: dict[str, int] = {}
-    documents = sum(b.num_rows for b in batches)
     for kind in present:
-        rows[kind] = _write_keys(task, kind, batches, bits)
+        rows[kind] = _write_keys(task, kind, np.concatenate(keys.pop(kind)), pa.concat_arrays(ids.pop(kind)), bits)
     if signed:
-        rows["bands"] = rows["signatures"] = _write_signatures(task, batches, bits)
+        rows["bands"] = rows["signatures"] = _write_signatures(
+            task, signatures, pa.concat_arrays(ids["signatures"]), bits
+        )
     task.note(documents=documents, rows=rows, bits=bits)
     task.count("in", documents)
     task.count("kept", documents)
 
 
-def _write_keys(task: PhaseTask, kind: str, batches: list[pa.RecordBatch], bits: int) -> int:
-    keys = [np.zeros((0, 2), np.uint64)]
-    ids = [pa.array([], pa.string())]
-    for batch in batches:
-        keyed = batch.filter(batch.column(_KEYS[kind]).is_valid())
-        offsets, data, _ = text_buffers(keyed.column(_KEYS[kind]).cast(pa.binary()))
-        keys.append(data[offsets[0] : offsets[-1]].view(">u8").reshape(-1, 2).astype(np.uint64))
-        ids.append(keyed.column("id"))
-    together = np.concatenate(keys)
-    order, offsets = partition_order(top_bits(together[:, 0], bits), 1 << bits)
-    names = pa.concat_arrays(ids).take(pa.array(order))
+def _with(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
+    """Ids and values of the rows that have one, apart from the batch."""
+    return batch.select(["id", column]).filter(batch.column(column).is_valid())
+
+
+def _permutations(task: PhaseTask) -> int:
+    facts = task.facts(_SIGNATURE)
+    return int(facts["bands"]) * int(facts["rows"])
+
+
+def _write_keys(task: PhaseTask, kind: str, keys: np.ndarray, ids: pa.Array, bits: int) -> int:
+    order, offsets = partition_order(top_bits(keys[:, 0], bits), 1 << bits)
     with task.file(f"{kind}.bin") as stream:
         run = RunWriter(stream)
-        run.add(together[order], offsets, pa.record_batch([names], names=["id"]))
+        run.add(keys[order], offsets, pa.record_batch([ids.take(pa.array(order))], names=["id"]))
         run.close()
-    return len(together)
+    return len(keys)
 
 
-def _write_signatures(task: PhaseTask, batches: list[pa.RecordBatch], bits: int) -> int:
+def _write_signatures(task: PhaseTask, held: list[np.ndarray], ids: pa.Array, bits: int) -> int:
     """Bands by key, and signatures by position, of the documents that have one."""
     facts = task.facts(_SIGNATURE)
     bands, per_band = int(facts["bands"]), int(facts["rows"])
-    held: list[np.ndarray] = []
-    ids = [pa.array([], pa.string())]
-    for batch in batches:
-        signed = batch.filter(batch.column(_SIGNATURE).is_valid())
-        if signed.num_rows:
-            held.append(minima(signed.column(_SIGNATURE), bands * per_band).copy())
-            ids.append(signed.column("id"))
     n = sum(len(m) for m in held)
     numbers = np.arange(n, dtype=np.uint64)
     with task.file("bands.bin") as stream:
@@ -150,12 +163,14 @@ def _write_signatures(task: PhaseTask, batches: list[pa.RecordBatch], bits: int)
         run.close()
     words = -(-bands * per_band // 4)
     stored = np.zeros((n, words * 4), np.uint16)
-    if held:
-        stored[:, : bands * per_band] = np.concatenate(held).astype(np.uint16)
+    at = 0
+    for some in held:
+        stored[at : at + len(some), : bands * per_band] = some.astype(np.uint16)
+        at += len(some)
     blocks = np.minimum(np.arange(-(-n // BLOCK) + 1) * BLOCK, n)
     with task.file("signatures.bin") as stream:
         run = RunWriter(stream)
-        run.add(stored.view(np.uint64), blocks, pa.record_batch([pa.concat_arrays(ids)], names=["id"]))
+        run.add(stored.view(np.uint64), blocks, pa.record_batch([ids], names=["id"]))
         run.close()
     return n
 
