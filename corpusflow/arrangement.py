@@ -102,7 +102,10 @@ class Arrangement:
                         f"{where}: {given.name} does not belong under {section}", hint=f"move it to `{other}:`"
                     )
                 self._configured.append((given, stage))
-                parts = stage.expand() if isinstance(stage, Composite) else (stage,)
+                try:
+                    parts = stage.expand() if isinstance(stage, Composite) else (stage,)
+                except ConfigError as e:
+                    raise ConfigError(f"{where}: {e.message}", hint=e.hint) from e
                 for piece, part in enumerate(parts):
                     index = piece if isinstance(stage, Composite) else -1
                     items.append(Item(given.name, _reference(given.name), stage, index, part, where))

@@ -43,6 +43,7 @@ class _State:
     )  # of Filters (mask_fp) and Scores (fp) in order, since the last Transform
     signals: dict[str, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
+    bytes_of: str = ""  # a Source whose documents have no text yet
 
 
 class Planner:
@@ -62,6 +63,7 @@ class Planner:
         folders: set[str] = set()
         redacting = []
         for item in items:
+            _need_text(item, state)
             node = self._node(len(nodes), item, state, nodes, shard_set)
             if node.folder in folders:
                 continue  # the same stage on the same text twice: one node is enough
@@ -266,6 +268,27 @@ def _step_of(kind: Kind, survivors_only: bool, state: _State, providers: Mapping
     if kind in ("exchange", "sink"):
         return state.step + 1
     return state.step
+
+
+def _need_text(item: Item, state: _State) -> None:
+    """Whether there is text where it is read: of pages that nobody extracts, every rule says "not applicable".
+
+    Raises:
+        ConfigError: there is none.
+    """
+    part = item.part
+    if part is None:
+        return
+    reads = part.inputs()
+    if isinstance(part, Source) and part.gives_bytes:
+        state.bytes_of = item.stage
+    elif isinstance(part, Transform) and "raw" in reads and "text" in part.outputs():
+        state.bytes_of = ""
+    elif state.bytes_of and "text" in reads and "raw" not in reads:
+        raise ConfigError(
+            f"{item.where}: {item.stage} reads text, but {state.bytes_of} gives pages as bytes, of which none was made yet",
+            hint="put ingest.extract in front of it, at the beginning of `stages:`",
+        )
 
 
 def _advance(state: _State, node: Node) -> None:

@@ -148,6 +148,9 @@ class Split:
 class Source(Stage):
     """Yields documents. It has no wide checkpoint: its text is read again where it is needed."""
 
+    #: True: documents are bytes (`raw`) and have no text before a Transform has made it of them.
+    gives_bytes: ClassVar[bool] = False
+
     @abstractmethod
     def splits(self) -> Iterator[Split]:
         """The input in pieces of about one shard each, in an order that depends on names alone.

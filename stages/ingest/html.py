@@ -28,6 +28,7 @@ class Html(FileSource):
 
     version: ClassVar[int] = 1
     default_name: ClassVar[str] = "html"
+    gives_bytes: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ("zstandard",)
 
     base_url: str | None = param(

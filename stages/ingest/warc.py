@@ -55,6 +55,7 @@ class Warc(FileSource):
 
     version: ClassVar[int] = 3
     default_name: ClassVar[str] = "warc"
+    gives_bytes: ClassVar[bool] = True
     libraries: ClassVar[tuple[str, ...]] = ("fastwarc", "zstandard")
 
     max_record_bytes: int = param(64 << 20, doc="Records with more bytes than this go to quarantine.")

@@ -69,6 +69,23 @@ CONFIGS: dict[str, tuple[str, list[str]]] = {
         f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - export.parquet\n",
         ["export.parquet does not belong under stages", "move it to `output:`"],
     ),
+    "pages whose text nobody makes": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - quality.gopher\noutput: [export.parquet]\n",
+        ["config.yaml:4: ", "reads text, but ingest.warc gives pages as bytes", "put ingest.extract in front of it"],
+    ),
+    "pages whose text is made too late": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - dedup.exact\n  - ingest.extract\n",
+        ["config.yaml:4: dedup.exact reads text", "put ingest.extract in front of it"],
+    ),
+    "pages that are exported as they are": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\noutput:\n  - export.parquet\n",
+        ["config.yaml:4: export.parquet reads text"],
+    ),
+    "an action that a stage does not know": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n"
+        "  - clean.pii: {actions: {email: explode}}\n",
+        ["config.yaml:5: ", "explode"],
+    ),
     "a model that is not there": (
         f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n"
         "  - tokenize.sentencepiece: {model: my.model}\n",
