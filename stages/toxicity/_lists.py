@@ -108,7 +108,7 @@ def read_list(path: str, text: str, language: int) -> list[Entry]:
     """Entries of one file.
 
     Raises:
-        ConfigError: a line with a weight, category or context that is none.
+        ConfigError: a line with a weight, category or context that is none, or a term that is too long.
     """
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -117,6 +117,8 @@ def read_list(path: str, text: str, language: int) -> list[Entry]:
         term, *rest = (part.strip() for part in line.split("\t"))
         weight, category, contexts = (*rest, "", "", "")[:3]
         try:
+            if len(_fold_term(term)) > _MAX_TERM:
+                raise ValueError(f"longer than {_MAX_TERM} characters")
             entries.append(
                 Entry(
                     term,
@@ -148,7 +150,7 @@ def _fold_term(term: str) -> str:
 def _compile(languages: Sequence[str], entries: Sequence[Entry]) -> Lexicon:
     terms: dict[str, list[Entry]] = {}
     for entry in entries:
-        for spelling in _spellings(_fold_term(entry.term)[:_MAX_TERM], entry):
+        for spelling in _spellings(_fold_term(entry.term), entry):
             terms.setdefault(spelling, []).append(entry)
     terms.pop("", None)
     symbols = {" ": SPACE_SYMBOL}

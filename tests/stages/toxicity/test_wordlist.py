@@ -124,7 +124,13 @@ def test_ldnoobw_folders_work_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"), [("bad\tmany", "en.txt:2"), ("bad\t2\trude", "en.txt:2"), ("bad\t2\thate\tq", "en.txt:2")]
+    ("line", "message"),
+    [
+        ("bad\tmany", "en.txt:2"),
+        ("bad\t2\trude", "en.txt:2"),
+        ("bad\t2\thate\tq", "en.txt:2"),
+        ("so " * 30 + "bad", "en.txt:2.*longer than 64 characters"),
+    ],
 )
 def test_bad_lines_are_named(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "en.txt").write_text(f"# head\n{line}\n", encoding="utf-8")
