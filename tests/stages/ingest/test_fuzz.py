@@ -310,7 +310,7 @@ def test_a_run_over_damaged_files_accounts_for_every_record(tmp_path: Path) -> N
         {
             "name": "damaged",
             "input": inputs,
-            "output": ["export.parquet"],
+            "output": [{"export.parquet": {"columns": ["id", "url"]}}],
             "run": {"dir": str(tmp_path / "run"), "executor": "inline", "check_disk": False, "max_quarantine": 1.0},
         }
     )
