@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import importlib
+import io
 import logging
 import os
 import sys
@@ -65,11 +67,26 @@ def cli() -> None:
     """Raw crawl files in, deduplicated and tokenized training data out."""
 
 
+def _print_anything() -> None:
+    """What an output's encoding has no character for (Latin-1, GBK, file names that are no UTF-8) is escaped as JSON does."""
+
+    def escaped(e: UnicodeError) -> tuple[str, int]:
+        if not isinstance(e, UnicodeEncodeError):
+            raise e
+        units = e.object[e.start : e.end].encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)), e.end
+
+    codecs.register_error("corpusflow", escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="corpusflow")
+
+
 def main() -> None:
     """Entry point. A user's mistake ends in a message and a hint, never in a traceback."""
     # A folder called `stages` in the working directory must not stand in for ours.
     here = os.getcwd()
     sys.path[:] = [p for p in sys.path if p not in ("", here)] + [p for p in sys.path if p == here][:1]
+    _print_anything()
     from corpusflow.errors import CorpusflowError
 
     try:

@@ -375,6 +375,20 @@ def test_no_thread_is_left_that_aborts_the_end(small_run: Any, arguments: list[s
     assert before == after
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "gbk"])
+def test_a_terminal_that_is_not_utf_8(small_run: Any, encoding: str) -> None:
+    def said(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+        call = [sys.executable, "-m", "corpusflow", arguments[0], str(small_run), *arguments[1:]]
+        return subprocess.run(call, capture_output=True, cwd=ROOT, env={**os.environ, "PYTHONIOENCODING": encoding})
+
+    for arguments in (["what-if", "--set", "quality.gopher.min_words=80"], ["inspect", "--stage", "language.identify"]):
+        result = said(*arguments)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.decode(encoding)
+    exact = json.loads(program("inspect", str(small_run), "--stage", "language.identify", "--json").stdout)
+    assert json.loads(said("inspect", "--stage", "language.identify", "--json").stdout.decode(encoding)) == exact
+
+
 def test_a_closed_pipe_is_no_error(small_run: Any) -> None:
     command = f"{sys.executable} -m corpusflow inspect {small_run} --stage ingest.warc --samples 50 | head -1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT)
