@@ -81,10 +81,11 @@ class Csv(FieldSource):
             first = next((distinct(r.fields) for r in found if r.error is None), [self.text])
         names = distinct(self.header) or first
         if self.text not in names:
-            raise ConfigError(
-                f"{item.path} has no column {self.text!r}",
-                hint=f"name the one that holds the text (text: …); its first row is {', '.join(names[:20])[:500]}",
-            )
+            there = ", ".join(names[:20])[:500]
+            hint = f"name the one that holds the text (text: …); its first row is {there}"
+            if "\ufffd" in there:
+                hint = f"say its encoding (encoding: gb18030): as {self.encoding}, its first row is {there}"
+            raise ConfigError(f"{item.path} has no column {self.text!r}", hint=hint)
 
     def _found(self, stream: IO[bytes]) -> Iterator[_Record]:
         csv.field_size_limit(1 << 40)  # the limit here is `max_row_bytes`, and one of a process is all that csv has

@@ -160,3 +160,15 @@ def test_contract(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(TABLE * 3)
     (tmp_path / "b.tsv").write_text("text\tid\na\tb\n")
     check_stage(Csv(paths=(str(tmp_path),), columns={"link": "link"}))
+
+
+def test_a_header_in_another_encoding_asks_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("编号,正文\n1,一段正文\n".encode("gb18030"))
+    with pytest.raises(ConfigError, match="has no column '正文'") as caught:
+        next(iter(Csv(paths=(str(path),), text="正文").splits()))
+    assert "encoding: gb18030" in str(caught.value.hint)
+    assert "as utf-8, its first row is" in str(caught.value.hint)
+    (split,) = Csv(paths=(str(path),), text="正文", encoding="gb18030").splits()
+    (batch,) = Csv(paths=(str(path),), text="正文", encoding="gb18030").read(split)
+    assert batch.column("text").to_pylist() == ["一段正文"]
