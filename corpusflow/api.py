@@ -23,7 +23,7 @@ from corpusflow.pinned import at_home
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader, signal_providers, source_columns
 from corpusflow.record import Record
-from corpusflow.results import RunResult, collect, committed_records
+from corpusflow.results import RunResult, collect, committed_records, committed_tally
 from corpusflow.rundir import RunDir
 from corpusflow.runner import Progress, Runner
 from corpusflow.schema import DOCUMENT_COLUMNS, ID, QUARANTINE, ROW, SKIPPED, is_signal
@@ -100,7 +100,7 @@ class Run:
 
     def counts(self) -> list[StageCount]:
         """Documents per stage, of what is committed."""
-        return account(self.plan, *collect(self.plan, self.committed))
+        return account(self.plan, *collect(self.plan, lambda node: committed_tally(self.plan, node)))
 
     def stage(self, name: str) -> StageView:
         """What survived a stage.

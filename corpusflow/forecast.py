@@ -13,7 +13,7 @@ from typing import Any, Final
 from corpusflow.accounting import account
 from corpusflow.errors import ConfigError
 from corpusflow.plan import Node, Plan
-from corpusflow.results import collect, committed_records
+from corpusflow.results import collect, committed_tally
 from corpusflow.stage import Exchange
 
 #: Of crawls: 1 PB of gzipped WARC files are some 37 billion pages (FineWeb's figures), whose main text is some 5,500 bytes.
@@ -59,12 +59,12 @@ class Forecast:
 
 def forecast(plan: Plan, size: float) -> Forecast:
     """The plan at `size` bytes of input."""
-    counters, advice = collect(plan, lambda n: {} if n.kind == "sink" else committed_records(plan, n))
+    counters, advice = collect(plan, lambda node: committed_tally(plan, node))
     counts = account(plan, counters, advice)
     given = sum(s.length for s in plan.shards)
     sources = [n.index for n in plan.sources]
     read = sum(int(counters[i].get("kept", 0)) for i in sources if i in counters)
-    whole = bool(read and given) and all(len(committed_records(plan, n)) == _shards(plan, n) for n in plan.sources)
+    whole = bool(read and given) and all(len(committed_tally(plan, n).shards) == _shards(plan, n) for n in plan.sources)
     assumed = []
     if not whole:
         assumed.append(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -259,7 +259,7 @@ class Plan:
 
     def as_data(self) -> dict[str, Any]:
         """JSON form, without the shard list (that is a Parquet file)."""
-        data = asdict(self)
+        data = asdict(replace(self, shards=()))  # of millions, asdict would copy every one
         del data["shards"]
         data["v"] = PLAN_VERSION
         return data

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,9 @@ import pyarrow.compute as pc
 from corpusflow.accounting import account, add_up
 from corpusflow.errors import ConfigError, did_you_mean
 from corpusflow.plan import Node, Plan
-from corpusflow.record import Record
+
+if TYPE_CHECKING:
+    from corpusflow.results import Tally
 
 #: The signal by whose values documents are counted; its first part is what people call the group.
 GROUP: Final = "language.code"
@@ -84,20 +86,20 @@ def _by_value(groups: pa.Array) -> dict[str, int]:
 # ---- in the driver ----
 
 
-def retention(plan: Plan, committed: Callable[[Node], Mapping[int, Record]]) -> list[Retention]:
+def retention(plan: Plan, committed: Callable[[Node], Tally]) -> list[Retention]:
     """By source, then by language: a row for every stage in order, and one for the run, of what is committed."""
     return [*_by_source(plan, committed), *_by_language(plan, committed)]
 
 
-def _by_source(plan: Plan, committed: Callable[[Node], Mapping[int, Record]]) -> list[Retention]:
+def _by_source(plan: Plan, committed: Callable[[Node], Tally]) -> list[Retention]:
     names = {n.index: _source_name(n) for n in plan.sources}
     counters: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in names.values()}
     for node in plan.nodes:
         if node.kind in ("wide", "sink"):
             continue
         by_name: dict[str, list[Mapping[str, Any]]] = {name: [] for name in counters}
-        for shard, record in committed(node).items():
-            by_name[names[plan.by_number[shard].source]].append(record.counters)
+        for source, counted in committed(node).by_source.items():
+            by_name[names[source]].append(counted)
         for name, found in by_name.items():
             if found or node.kind == "source":
                 counters[name][node.index] = add_up(found)
@@ -112,12 +114,12 @@ def _by_source(plan: Plan, committed: Callable[[Node], Mapping[int, Record]]) ->
     return rows
 
 
-def _by_language(plan: Plan, committed: Callable[[Node], Mapping[int, Record]]) -> list[Retention]:
+def _by_language(plan: Plan, committed: Callable[[Node], Tally]) -> list[Retention]:
     stages: dict[tuple[str, str], tuple[Mapping[str, int], Mapping[str, int]]] = {}
     for node in plan.nodes:
         if node.kind != "filter" or grouping(plan, node) is None:
             continue
-        total = add_up(r.counters for r in committed(node).values())
+        total = committed(node).counters
         if _IN in total:  # records of before Filters counted so have none
             key = node.stage, node.where
             first = stages[key][0] if key in stages else total[_IN]

@@ -29,8 +29,17 @@ from corpusflow.plan import Node, Plan, Shard, Step
 from corpusflow.planner import Planner
 from corpusflow.preview import plain
 from corpusflow.publish import export_name, publish
-from corpusflow.record import Record
-from corpusflow.results import RunResult, StepCost, collect, committed_records, run_digest, warnings_of
+from corpusflow.results import (
+    RunResult,
+    StepCost,
+    Tally,
+    collect,
+    committed_records,
+    committed_tally,
+    run_digest,
+    tally,
+    warnings_of,
+)
 from corpusflow.retention import check_bands, outside, retention
 from corpusflow.rundir import RunDir
 from corpusflow.stage import Phase
@@ -76,7 +85,7 @@ class Runner:
         listing = self.run_dir.listing(self.planner, refresh=refresh)
         self._listing = listing
         self.plan = self.planner.plan(listing.shards, listing.epoch)
-        self._records: dict[int, dict[int, Record]] = {}
+        self._tallies: dict[int, Tally] = {}
         self._failed: dict[tuple[int, str, int], list[int]] = {}
         self.result = RunResult(self.run_dir.path, "", [], {})
 
@@ -186,7 +195,9 @@ class Runner:
         """Nodes with work left, one per operation."""
         by_op: dict[str, Node] = {}
         for node in self.plan.nodes:
-            if node.kind not in ("wide", "source", "filter") and len(self.committed(node)) < len(self.shards_of(node)):
+            if node.kind in ("wide", "source", "filter"):
+                continue
+            if len(self.committed(node).shards) < len(self.shards_of(node)):
                 by_op.setdefault(node.op_fp, node)
         return list(by_op.values())
 
@@ -201,13 +212,11 @@ class Runner:
             return [s for s in self.plan.shards if s.source == node.index]
         return list(self.plan.shards)
 
-    def committed(self, node: Node) -> dict[int, Record]:
-        """Commit records of a map node by shard; for a Sink, of nothing."""
-        if node.kind == "sink":
-            return {}
-        if node.index not in self._records:
-            self._records[node.index] = committed_records(self.plan, node)
-        return self._records[node.index]
+    def committed(self, node: Node) -> Tally:
+        """What a map node has committed; for a Sink, nothing. Records themselves are held for one node at a time."""
+        if node.index not in self._tallies:
+            self._tallies[node.index] = committed_tally(self.plan, node)
+        return self._tallies[node.index]
 
     def _step(self, step: Step, executor: _LazyExecutor, plan_path: str) -> None:
         first = self.plan.nodes[step.nodes[0]]
@@ -222,13 +231,13 @@ class Runner:
         done = set(self.plan.by_number)
         for node in nodes:
             mine = {s.number for s in self.shards_of(node)}
-            done &= set(self.committed(node)) | (set(self.plan.by_number) - mine)
+            done &= set(self.committed(node).shards.tolist()) | (set(self.plan.by_number) - mine)
         todo = [TaskSpec(plan_path, step.index, n) for n in sorted(set(self.plan.by_number) - done)]
         memory = max(n.build().resources.memory for n in nodes if n.kind != "wide")
         self._tasks(self._title(nodes), todo, len(done), memory, executor)
         for node in nodes:
-            self._records.pop(node.index, None)
-            self._seal(node)
+            if todo or Dataset(self.plan.root(node), node.fp).sealed(self.plan.epoch) is None:
+                self._seal(node)
 
     def _title(self, nodes: Iterable[Node]) -> str:
         names = list(dict.fromkeys(n.stage for n in nodes if n.kind != "wide"))
@@ -336,7 +345,8 @@ class Runner:
                 )
 
     def _seal(self, node: Node) -> None:
-        records = self.committed(node)
+        records = committed_records(self.plan, node)
+        self._tallies[node.index] = tally(records.values(), self.plan)
         dataset = Dataset(self.plan.root(node), node.fp)
         missing = {s.number for s in self.shards_of(node)} - set(records)
         if missing:
@@ -368,7 +378,7 @@ class Runner:
         return account(self.plan, counters, advice)
 
     def _conclude(self) -> None:
-        self._records.clear()
+        self._tallies.clear()
         self.result.counts = self.counts()
         self.result.digest = run_digest(self.plan)
         self.result.retention = retention(self.plan, self.committed)

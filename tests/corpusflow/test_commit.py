@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from corpusflow import CorruptShardError, PlanDriftError
 from corpusflow.commit import Attempt, Dataset, file_digest, run_of
+from corpusflow.fingerprint import fingerprint
 from corpusflow.record import PartFile, Record, content_digest
 from corpusflow.storage import LocalStorage
 
@@ -189,7 +190,8 @@ def test_content_digest_ignores_attempts_and_order(dataset: Dataset) -> None:
     a = [attempt(dataset, shard=s).commit({"kept": s}) for s in (1, 2)]
     other = Dataset(dataset.root + "-other", dataset.fp)
     b = [attempt(other, shard=s).commit({"kept": s}) for s in (2, 1)]
-    assert content_digest(a) == content_digest(b)
+    assert content_digest(a) == content_digest(b) == fingerprint([r.content() for r in a])
+    assert content_digest([]) == fingerprint([])
     c = [attempt(other, b"else", shard=5).commit({"kept": 1}), b[1]]
     assert content_digest(c) != content_digest(b)
 
