@@ -269,7 +269,7 @@ def _load(data: bytes, file: str, lines: dict[Path, int]) -> Any:
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
         line = f":{mark.line + 1}" if mark else ""
-        raise ConfigError(f"{file}{line}: not valid YAML: {e.problem or e.context}") from e
+        raise ConfigError(f"{file}{line}: not valid YAML: {e.problem or e.context}", hint=_yaml_hint(e)) from e
     except (yaml.YAMLError, UnicodeDecodeError) as e:
         raise ConfigError(f"{file}: not valid YAML: {str(e).splitlines()[0]}") from e
     except RecursionError as e:
@@ -278,6 +278,16 @@ def _load(data: bytes, file: str, lines: dict[Path, int]) -> Any:
         raise ConfigError(f"{file} is empty", hint="see configs/web.yaml")
     _refuse_aliases(data, file)
     return _construct(node, (), file, lines)
+
+
+def _yaml_hint(e: yaml.MarkedYAMLError) -> str | None:
+    """What is most often meant by what is no YAML."""
+    problem = e.problem or ""
+    if "'\\t'" in problem:
+        return "indent with spaces, not with tabs"
+    if "alias" in (e.context or "") or "alias" in problem or "cannot start any token" in problem:
+        return "a value that begins with *, @, %, & or a backtick is put in quotes: '*.jsonl'"
+    return None
 
 
 def _refuse_aliases(data: bytes, file: str) -> None:

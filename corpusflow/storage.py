@@ -418,6 +418,8 @@ def storage_for(path: str) -> Storage:
     Raises:
         ConfigError: no backend for its scheme.
     """
+    if path.startswith("~/"):  # made absolute, it would be a folder called `~` in the current one
+        raise ConfigError(f"{path}: ~ is a word of the shell", hint=f"give the path: {os.path.expanduser(path)}")
     scheme, separator, rest = path.partition("://")
     if separator:
         raise ConfigError(

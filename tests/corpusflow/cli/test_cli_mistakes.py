@@ -96,6 +96,17 @@ CONFIGS: dict[str, tuple[str, list[str]]] = {
         ["./mine.py does not exist", "config.yaml:4"],
     ),
     "not YAML": ("input: [\n", ["not valid YAML", "config.yaml"]),
+    "tabs": ("input:\n\t- ingest.warc\n", ["not valid YAML", "config.yaml:2", "hint: indent with spaces"]),
+    "a glob without quotes": (
+        "input:\n  - ingest.warc: {paths: [*.warc.gz]}\n",
+        ["config.yaml:2", "in quotes: '*.jsonl'"],
+    ),
+    "a glob that could be an alias": ("input:\n  - ingest.warc: {paths: *all}\n", ["config.yaml:2", "in quotes"]),
+    "a list of files without quotes": ("input:\n  - ingest.warc: {paths: @files}\n", ["config.yaml:2", "in quotes"]),
+    "a home folder": (
+        "input:\n  - ingest.warc: {paths: [~/a.warc.gz]}\nstages: [ingest.extract]\n",
+        ["config.yaml:2: ~/a.warc.gz: ~ is a word of the shell", "hint: give the path: /"],
+    ),
     "an alias": ("input: &a []\nstages: *a\n", ["anchors and aliases are not allowed"]),
     "a key twice": ("name: a\nname: b\n", ["key 'name' is given twice", "config.yaml:2"]),
 }
@@ -203,6 +214,14 @@ def test_a_read_only_place(call: Any, tmp_path: Path) -> None:
         pytest.skip("needs /proc")
     result = call("run", config(tmp_path, CONFIG, dir="/proc/corpusflow"))
     result.fails(2, "cannot write", "run.dir")
+
+
+def test_a_run_folder_at_home(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("run", config(tmp_path, CONFIG, dir="~/run")).fails(
+        2, "~/run: ~ is a word of the shell", "hint: give the path: /"
+    )
+    assert not (tmp_path / "~").exists()
 
 
 @pytest.mark.parametrize("scheme", ["s3", "file"])
