@@ -33,6 +33,23 @@ _TAIL: Final = 4096
 _IPC: Final = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
+class Ordered:
+    """Columns whose rows are put in order when a bucket of them is written: in one piece they would be there twice.
+
+    Args:
+        columns: any order.
+        order: int64 array, row of `columns` that comes at each place.
+    """
+
+    def __init__(self, columns: pa.RecordBatch, order: np.ndarray) -> None:
+        self.schema = columns.schema
+        self._columns, self._order = columns, order
+
+    def slice(self, offset: int, length: int) -> pa.RecordBatch:
+        """Some rows, in order."""
+        return self._columns.take(pa.array(self._order[offset : offset + length]))
+
+
 class RunWriter:
     """Writes one run to a stream; `close` writes index and trailer.
 
@@ -47,7 +64,7 @@ class RunWriter:
         self._schemas: list[bytes] = []
         self._directory: list[list[int]] = []
 
-    def add(self, records: np.ndarray, offsets: np.ndarray, columns: pa.RecordBatch | None = None) -> None:
+    def add(self, records: np.ndarray, offsets: np.ndarray, columns: pa.RecordBatch | Ordered | None = None) -> None:
         """Append a segment.
 
         Args:
