@@ -172,7 +172,10 @@ def _find_donors(home: str, label: str, content: str, own_fp: str) -> tuple[_Don
         for info in storage.list(folder):
             if not info.path.rpartition("/")[2].startswith("PLAN-"):
                 continue
-            plan = json.loads(storage.get(info.path))
+            try:
+                plan = json.loads(storage.get(info.path))
+            except ValueError:  # torn, where there are no hard links; its own config's next run writes it again
+                continue
             if plan.get("content") == content and plan["fp"] != own_fp and plan.get("base") is not None:
                 base = plan["base"]
                 found[plan["fp"]] = _Donor(folder, plan["fp"], base.get("root", ""), base.get("fp", ""))

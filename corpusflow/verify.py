@@ -27,6 +27,7 @@ from corpusflow.pinned import pinned_code_path, pinned_path
 from corpusflow.plan import Node, Plan, Shard
 from corpusflow.publish import MANIFEST, export_folder, manifest_bytes
 from corpusflow.record import PartFile, Record, content_digest
+from corpusflow.retention import without_groups
 from corpusflow.stage import Check, Sink
 from corpusflow.storage import storage_for
 from corpusflow.takedown.journal import FOLDER, begun
@@ -231,15 +232,9 @@ def _parquet_rows(dataset: Dataset, path: str) -> int:
 def _check_accounting(run: Run, found: Verification) -> None:
     """in = kept + dropped + quarantined at every stage, and each stage takes in what the one before it kept, shard by shard."""
     plan = run.plan
-    records = {
-        node.index: Dataset(plan.root(node), node.fp).records(
-            {s.number: plan.key(node, s) for s in plan.shards if node.kind != "source" or s.source == node.index}
-        )
-        for node in plan.nodes
-        if node.kind != "sink"
-    }
+    counters = {node.index: _counters_of(plan, node) for node in plan.nodes if node.kind != "sink"}
     for shard in plan.shards:
-        for row in account(plan, _counters(plan, shard, records)):
+        for row in account(plan, _counters(plan, shard, counters)):
             if not row.exact:
                 what = (
                     f"{row.stage}, shard {shard.number}: in {row.entered} is not kept {row.kept} + dropped "
@@ -252,17 +247,26 @@ def _check_accounting(run: Run, found: Verification) -> None:
                 found.problems.append(Problem(f"{row.stage}: the numbers of all shards do not add up", plan.run_dir))
 
 
-def _counters(plan: Plan, shard: Shard, records: Mapping[int, Mapping[int, Record]]) -> dict[int, Mapping[str, Any]]:
+def _counters_of(plan: Plan, node: Node) -> dict[int, Mapping[str, Any]]:
+    """Counters of a node's records by shard; the records themselves would be four times as much in memory."""
+    keys = {s.number: plan.key(node, s) for s in plan.shards if node.kind != "source" or s.source == node.index}
+    records = Dataset(plan.root(node), node.fp).records(keys)
+    return {shard: without_groups(record.counters) for shard, record in records.items()}
+
+
+def _counters(
+    plan: Plan, shard: Shard, counters: Mapping[int, Mapping[int, Mapping[str, Any]]]
+) -> dict[int, Mapping[str, Any]]:
     """Counters of one shard by node, up to the first node that has not committed it; other Sources count nothing."""
     out: dict[int, Mapping[str, Any]] = {}
     for node in plan.nodes:
         if node.kind == "source" and node.index != shard.source:
             out[node.index] = {"in": 0, "kept": 0}
             continue
-        record = records.get(node.index, {}).get(shard.number)
-        if record is None:
+        found = counters.get(node.index, {}).get(shard.number)
+        if found is None:
             return out if node.kind == "sink" else {i: c for i, c in out.items() if _whole(plan, i, node)}
-        out[node.index] = record.counters
+        out[node.index] = found
     return out
 
 

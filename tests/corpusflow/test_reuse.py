@@ -121,6 +121,17 @@ def test_tightening_a_gate_and_changing_nothing_by_it(toy: Toy) -> None:
     assert "changed but lets the same 11 rows pass" in note
 
 
+def test_a_torn_note_of_an_earlier_config_costs_its_rows_and_no_more(toy: Toy) -> None:
+    """Where there are no hard links, a crash can leave half a PLAN file; later configs look through those of earlier ones."""
+    toy.run(PIPELINE)
+    for path in (toy.root / "run").rglob("PLAN-*.json"):
+        path.write_bytes(path.read_bytes()[:30])
+    toy.run(edited(2, value=["en", "de"]))
+    got = toy.dumped(export="Dump")
+    toy.run(edited(2, value=["en", "de"]), run="other")
+    assert got == toy.dumped("other")
+
+
 def test_a_new_score_measures_only_itself(toy: Toy) -> None:
     toy.run(PIPELINE)
     stages = [*PIPELINE, "vowels"]
