@@ -63,10 +63,10 @@ class Loader:
         """Whole steps until `epochs`, or a mixture with a budget, are over; None if they never are."""
         if isinstance(self.data, Mixture):
             total = self.data.sequences
-            return None if total is None else (total - self.position) // (self.batch * self.ranks)
-        if self.epochs is None:
-            return None
-        return (self.epochs * len(self.data) - self.position) // (self.batch * self.ranks)
+        else:
+            total = None if self.epochs is None else self.epochs * len(self.data)
+        # a state may lie behind the end: resumed with fewer epochs
+        return None if total is None else max(0, total - self.position) // (self.batch * self.ranks)
 
     def places(self, positions: np.ndarray) -> list[tuple[TokenDataset, int]]:
         """(dataset, sequence) at positions of the line, int64 (n,)."""

@@ -179,6 +179,16 @@ def test_epochs_end_at_a_whole_step(export: str) -> None:
     assert counts == [2 * len(data) // 6] * 2
 
 
+def test_a_state_behind_the_last_epoch_gives_nothing_more(export: str) -> None:
+    data = TokenDataset(export, length=64)
+    long = Loader(data, batch=4, epochs=3)
+    long.advance(2 * len(data) // 4)
+    short = Loader(data, batch=4, epochs=1)
+    short.load_state_dict(long.state_dict())
+    assert short.steps_left == 0
+    assert next(short, None) is None
+
+
 def test_files_in_order_without_shuffle(export: str) -> None:
     data = TokenDataset(export, 16)
     first = next(Loader(data, 3, shuffle=False))["tokens"]
