@@ -85,9 +85,15 @@ def _say_forecast(found: Forecast, as_json: bool) -> None:
         console.print(f"assumed: {text}", soft_wrap=True, markup=False)
     if found.stages:
         rows = [
-            {"stage": s["stage"], "documents in": f"{s['documents']:,.0f}", "core-hours": f"{s['core_hours']:,.0f}"}
+            {"stage": s["stage"], "documents in": f"{s['documents']:,.0f}", "core-hours": _hours(s["core_hours"])}
             for s in found.stages
         ]
+        every = sum(s["core_hours"] or 0.0 for s in found.stages)
+        rows.append({"stage": "all", "documents in": "", "core-hours": _hours(every)})
         print_report(console, {"at the pace of this run": rows})
     for stage, told in found.barriers.items():
         print_report(console, {stage: told["phases"], f"what {stage} rests on": told["rests_on"]})
+
+
+def _hours(hours: float | None) -> str:
+    return "" if hours is None else f"{hours:,.1f}" if hours < 100 else f"{hours:,.0f}"

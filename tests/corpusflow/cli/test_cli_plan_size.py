@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from small_runs import Call, SmallRun
@@ -18,11 +19,16 @@ def test_documents_and_hours_grow_with_the_input(call: Call, small_run: SmallRun
     counts = {c.stage: c for c in run.counts()}
     told = json.loads(call("plan", small_run.config, "--size", f"{given * 1000}", "--json").out)
     assert told["input_bytes"] == given * 1000
-    assert not told["assumed"]
+    assert [a for a in told["assumed"] if "run some gigabytes" in a] == told["assumed"]
     assert {s["stage"]: round(s["documents"]) for s in told["stages"]} == {
         name: 1000 * c.entered for name, c in counts.items() if c.entered
     }
-    assert all(s["core_hours"] >= 0 for s in told["stages"])
+    hours = {s["stage"]: s["core_hours"] for s in told["stages"]}
+    for name in ("ingest.warc", "quality.signals", "tokenize.sentencepiece", "export.bin"):
+        assert hours[name] == pytest.approx(counts[name].seconds * 1000 / 3600)
+    # a barrier's small tasks are start-up: its own model counts, not their pace
+    phases = sum(p["core-hours"] for p in told["barriers"]["dedup.exact"]["phases"])
+    assert phases <= hours["dedup.exact"] < phases + 0.5 * counts["dedup.exact"].seconds * 1000 / 3600
     for stage, barrier in told["barriers"].items():
         assert barrier["rests_on"]["documents"] == 1000 * counts[stage].entered
         assert {"phase", "tasks", "TB written", "requests", "GB a worker"} <= set(barrier["phases"][0])
@@ -49,3 +55,15 @@ def test_sizes(text: str, size: float) -> None:
 def test_other_words_are_no_sizes(text: str) -> None:
     with pytest.raises(ConfigError, match="is no size"):
         parse_size(text)
+
+
+def test_what_was_taken_over_has_no_pace(call: Call, small_run: SmallRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = corpusflow.open_run(str(small_run.folder))
+    counts = run.counts()
+    free = [replace(c, seconds=0.0) if c.stage == "tokenize.sentencepiece" else c for c in counts]
+    monkeypatch.setattr("corpusflow.forecast.account", lambda *_: free)
+    done = call("plan", small_run.config, "--size", "1TB")
+    assert "assumed: nothing for tokenize.sentencepiece: all of it was taken over from an earlier run" in done.out
+    (row,) = [line.split() for line in done.out.splitlines() if line.startswith("tokenize.sentencepiece")]
+    assert len(row) == 2
+    assert any(line.startswith("all ") for line in done.out.splitlines())
