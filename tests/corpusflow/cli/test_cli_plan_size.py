@@ -67,3 +67,13 @@ def test_what_was_taken_over_has_no_pace(call: Call, small_run: SmallRun, monkey
     (row,) = [line.split() for line in done.out.splitlines() if line.startswith("tokenize.sentencepiece")]
     assert len(row) == 2
     assert any(line.startswith("all ") for line in done.out.splitlines())
+
+
+def test_hours_have_a_price(call: Call, small_run: SmallRun) -> None:
+    told = json.loads(call("plan", small_run.config, "--size", "3TB", "--price", "0.04", "--json").out)
+    assert told["core_hours"] == pytest.approx(sum(s["core_hours"] for s in told["stages"]))
+    assert told["cost"] == pytest.approx(0.04 * told["core_hours"])
+    done = call("plan", small_run.config, "--size", "3TB", "--price", "0.04")
+    assert f" in all, {told['cost'] / 3:,.2f} a terabyte of input" in done.out
+    call("plan", small_run.config, "--price", "0.04").fails(2, "--price is of a forecast", "--size 1PB")
+    assert call("plan", small_run.config, "--size", "3TB", "--price", "-1").status == 2
