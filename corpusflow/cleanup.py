@@ -8,6 +8,7 @@ clock: a wrong clock can cost a running attempt its files, which then loses to t
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,8 +30,9 @@ class Garbage:
     why: str
 
 
-#: Folders of a run that belong to no one plan.
-_OWN = frozenset({"plans", "exports", "canaries"})
+#: What some plan made and another may not need: pinned copies and stage folders, by their form. All else stays: listings,
+#: exports, the books of takedowns (without which what they refused would be read again), what a person has put there.
+_OF_A_PLAN = re.compile(r"(models|code)/[^/]+|[^/]+/[a-z]+\d*-[0-9a-f]{12}")
 
 
 def garbage(run: Run, *, grace_seconds: float, old_plans: bool = False, now: float | None = None) -> Iterator[Garbage]:
@@ -88,7 +90,7 @@ def _old(plan: Plan, storage: Storage, before: float) -> Iterator[Garbage]:
     by_folder: dict[str, list[FileInfo]] = {}
     for info in storage.walk(plan.run_dir):
         parts = os.path.relpath(info.path, plan.run_dir).split("/")
-        if len(parts) > 1 and parts[0] not in _OWN:
+        if len(parts) > 1 and _OF_A_PLAN.fullmatch("/".join(parts[:2])):
             by_folder.setdefault("/".join([plan.run_dir, *parts[:2]]), []).append(info)
     for folder, files in sorted(by_folder.items()):
         if not any(n == folder or n.startswith(folder + "/") for n in named) and all(

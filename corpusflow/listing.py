@@ -132,7 +132,7 @@ def _refuse_equal_ids(planner: Planner, listed: list[tuple[int, tuple[Any, ...]]
 
 #: What a run makes in its folder, stage folders by their form: earlier configs had other stages.
 _OWN: Final = re.compile(
-    r"(plans|models|code|exports|canaries|takedowns)/|(plan|run|driver)\.json$|run\.log$|[^/]+/[a-z]+-[0-9a-f]{12}/"
+    r"(plans|models|code|exports|canaries|takedowns)/|(plan|run|driver)\.json$|run\.log$|[^/]+/[a-z]+\d*-[0-9a-f]{12}/"
 )
 
 

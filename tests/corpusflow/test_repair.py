@@ -10,7 +10,7 @@ from toys import ROWS, Entry, Toy, stage_name
 
 import corpusflow
 from corpusflow import repair as repairing
-from corpusflow.cleanup import garbage
+from corpusflow.cleanup import delete, garbage
 from corpusflow.errors import CorruptShardError
 from corpusflow.repair import repair
 from corpusflow.takedown.perform import take_down
@@ -135,3 +135,18 @@ def test_a_lost_listing_is_named_and_made_again(toy: Toy, made: Path) -> None:
     toy.run(STAGES, OUTPUT)
     assert [p.what for p in look(made).problems] == []
     assert toy.dumped() == expected
+
+
+def test_deleting_old_plans_forgets_no_takedown(toy: Toy, made: Path) -> None:
+    gone = "lines/01.jsonl#2"
+    take_down(str(made), Request(ids=frozenset({gone})))
+    (made / "notes").mkdir()
+    (made / "notes" / "of mine.txt").write_text("what I thought of it")
+    toy.run([("Cut", {"n": 3}), *STAGES[1:]], OUTPUT)
+    run = corpusflow.open_run(str(made))
+    deleted = {g.path.removeprefix(f"{made}/") for g in delete(run, garbage(run, grace_seconds=-60, old_plans=True))}
+    assert {p.partition("/")[0] for p in deleted} <= {n.folder.partition("/")[0] for n in run.plan.nodes}
+    assert deleted
+    assert (made / "notes" / "of mine.txt").exists()
+    toy.run(STAGES, OUTPUT)
+    assert gone not in [r["id"] for r in toy.dumped()]
