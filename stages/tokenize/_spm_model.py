@@ -19,6 +19,9 @@ from ._score import Vocabulary, model_bytes
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
 
+#: What to give instead.
+NOT_A_MODEL: Final = "give the .model file that `corpusflow train tokenizer` or spm_train wrote"
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 
@@ -89,9 +92,7 @@ def _load(sha256: str, data: bytes, path: str) -> tuple[SpmModel, Vocabulary]:
     try:
         model = parse(data)
     except (ValueError, struct.error, IndexError) as e:
-        raise ConfigError(
-            f"{path} is not a sentencepiece model: {e}", hint="it is the .model file that spm_train wrote"
-        ) from e
+        raise ConfigError(f"{path} is not a sentencepiece model: {e}", hint=NOT_A_MODEL) from e
     ids = {p: i for i, p in reversed(list(enumerate(model.pieces)))}
 
     def special(piece: bytes, *kinds: int) -> int | None:

@@ -10,6 +10,9 @@ import sentencepiece
 
 from corpusflow import ConfigError, storage_for
 
+from ._score import model_bytes
+from ._spm_model import NOT_A_MODEL, load
+
 #: The trainer drops longer sentences without a word; texts are cut into pieces of at most this many bytes instead.
 _SENTENCE_BYTES: Final = 4_000
 #: Characters held back from training, on which the report measures; every 50th text.
@@ -65,6 +68,7 @@ def train(
     storage = storage_for(out)
     if storage.exists(out):
         raise ConfigError(f"{out} exists already", hint="choose another --out, or remove it")
+    other = processor_of(beside) if beside else None  # before hours of training, not behind them
     held: list[str] = []
     feed = _Feed(texts, held)
     model = io.BytesIO()
@@ -94,17 +98,17 @@ def train(
         if not feed.count:
             raise ConfigError("no text to train a tokenizer on", hint="is the stage's output empty?") from e
         raise ConfigError(
-            f"sentencepiece refused to train: {e}", hint="another --vocabulary, a lower --coverage, or more text"
+            f"sentencepiece refused to train: {e}", hint="another --vocab-size, a lower --coverage, or more text"
         ) from e
     data = model.getvalue()
     with storage.create(out) as file:
         file.write(data)
-    other = storage_for(beside).get(beside) if beside else None
+    trained = sentencepiece.SentencePieceProcessor(model_proto=data)
     return {
         "model": out,
-        "pieces": sentencepiece.SentencePieceProcessor(model_proto=data).get_piece_size(),
+        "pieces": trained.get_piece_size(),
         "texts": feed.count,
-        "held_out": fertility(data, held),
+        "held_out": fertility(trained, held),
         "beside": fertility(other, held) if other else None,
     }
 
@@ -133,9 +137,21 @@ class _Feed:
                         yield piece
 
 
-def fertility(model: bytes, texts: Sequence[str]) -> dict[str, dict[str, float]]:
+def processor_of(path: str) -> sentencepiece.SentencePieceProcessor:
+    """The library on a .model file.
+
+    Raises:
+        ConfigError: no such file, or not a sentencepiece model.
+    """
+    load(path)  # says what is wrong with it; the library takes an empty file, and says nothing
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=model_bytes(path)[0])
+    except RuntimeError as e:
+        raise ConfigError(f"{path} is not a sentencepiece model: {e}", hint=NOT_A_MODEL) from e
+
+
+def fertility(processor: sentencepiece.SentencePieceProcessor, texts: Sequence[str]) -> dict[str, dict[str, float]]:
     """Tokens per character and per word of a model on texts, by script: "Hani", "Latn", … as the first letter tells."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     table: dict[str, dict[str, float]] = {}
     for text in texts:
         row = table.setdefault(script(text), {"characters": 0, "words": 0, "tokens": 0})

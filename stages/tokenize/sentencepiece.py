@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import sentencepiece
 
-from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
+from ._score import Encoder, Library, Opened, TokenScore, Vocabulary
 from ._spm_exact import disagreement, kernel_encoder, refusal
 from ._spm_model import load
-from ._spm_train import fertility, train
+from ._spm_train import fertility, processor_of, train
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class SentencePiece(TokenScore):
         return load(self.model)[1]
 
     def open(self) -> Opened:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes(self.model)[0])
+        processor = processor_of(self.model)
         return Opened(self._encoder(library(processor)), processor.decode)
 
     def _encoder(self, engine: Library) -> Encoder:
@@ -71,9 +71,9 @@ class SentencePiece(TokenScore):
             model: path of the .model file.
             beside: path of another to measure beside it.
         """
+        processors = {"model": processor_of(model)} | ({"beside": processor_of(beside)} if beside else {})
         sample = list(texts)
-        found = {"model": fertility(model_bytes(model)[0], sample)}
-        return found | ({"beside": fertility(model_bytes(beside)[0], sample)} if beside else {})
+        return {name: fertility(processor, sample) for name, processor in processors.items()}
 
 
 def library(processor: sentencepiece.SentencePieceProcessor) -> Library:
