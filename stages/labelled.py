@@ -5,18 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from corpusflow import ConfigError, storage_for
 
 T = TypeVar("T")
+#: For who gives something else.
+_FORM: Final = "JSONL with an object a line, or one JSON array of objects; --help says what is read of them"
 
 
 def read_labelled(paths: Sequence[str], wanted: str, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
     """Lines of files, or values of their arrays, each as `convert` makes of its object.
 
     Args:
-        wanted: what the objects should have, for the error.
+        wanted: what the objects should have, for the error; `convert` may raise a ConfigError that says more.
 
     Raises:
         ConfigError: a line is no object, or `convert` does not find in it what it needs.
@@ -28,8 +30,11 @@ def read_labelled(paths: Sequence[str], wanted: str, convert: Callable[[dict[str
         for number, item in enumerate(_items(data, path), 1):
             try:
                 row = convert(json.loads(item) if isinstance(item, bytes) else item)
+            except ConfigError as e:
+                raise ConfigError(f"{path}:{number}: {e.message}", hint=e.hint) from e
             except (ValueError, KeyError, TypeError, StopIteration) as e:
-                raise ConfigError(f"{path}:{number}: not an object with {wanted} ({e})") from e
+                found = f"it has no {e}" if isinstance(e, KeyError) else str(e)
+                raise ConfigError(f"{path}:{number}: not an object with {wanted} ({found})", hint=_FORM) from e
             yield row
 
 

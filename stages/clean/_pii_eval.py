@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from corpusflow import ConfigError
 from stages.clean._pii_find import KINDS, look
 from stages.labelled import read_labelled
 
@@ -32,20 +33,28 @@ class Labelled(NamedTuple):
 
 
 def read_texts(paths: Sequence[str]) -> Iterator[Labelled]:
-    """Rows of JSONL files (.gz too) with `text` (or `full_text`) and, where anything is labelled, `spans`.
+    """Rows of JSONL files (.gz too) with `text` (or `full_text`) and `spans`, empty where there is nothing to find.
 
     A span has `kind` (or `entity_type`, `label`), `start` and `end` (or `start_position`, `end_position`), in characters.
 
     Raises:
-        ConfigError: a line is not such an object.
+        ConfigError: a line is not such an object. One without `spans` is not labelled: taken for a text that holds nothing, it
+            would make every right finding a wrong one.
     """
     return read_labelled(paths, "`text` and `spans` of `kind`, `start`, `end`", _labelled)
 
 
 def _labelled(row: dict[str, Any]) -> Labelled:
     text = str(row["full_text"] if "full_text" in row else row["text"])
+    if not isinstance(row.get("spans"), list):
+        raise ConfigError(
+            f"a text without labels: `spans` must be a list, got {row['spans']!r}"
+            if "spans" in row
+            else f"a text without labels: no `spans` among its fields {', '.join(row)}",
+            hint='label it, "spans": [{"kind": "email", "start": 5, "end": 18}]; "spans": [] says that it holds nothing',
+        )
     spans = []
-    for span in row.get("spans") or ():
+    for span in row["spans"]:
         name = str(next(span[k] for k in ("kind", "entity_type", "label") if k in span)).lower()
         start = int(span["start"] if "start" in span else span["start_position"])
         end = int(span["end"] if "end" in span else span["end_position"])

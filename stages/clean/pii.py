@@ -155,7 +155,8 @@ class Pii(Composite):
         The examples it prints are taken from the data, values included.
 
         Args:
-            data: JSONL files (.gz too) with `text` and `spans`, each with `kind`, `start` and `end` in characters.
+            data: JSONL files (.gz too) with `text` and `spans`, each with `kind`, `start` and `end` in characters; `"spans": []`
+                where there is nothing to find.
         """
         from stages.clean import _pii_eval
 

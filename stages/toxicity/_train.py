@@ -36,6 +36,22 @@ def read_rows(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
     return read_labelled(paths, "`text`", lambda row: {**row, "text": str(row["text"])})
 
 
+def labelled(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Objects of JSONL files with `text` and `toxic`, a bool.
+
+    Raises:
+        ConfigError: a line is not such an object.
+    """
+    return read_labelled(paths, "`text` and `toxic`", _labelled)
+
+
+def _labelled(row: dict[str, Any]) -> dict[str, Any]:
+    text, toxic = str(row["text"]), row["toxic"]
+    if toxic not in (0, 1):  # "false" would be true
+        raise ValueError(f"`toxic` must be true or false, got {toxic!r}")
+    return {**row, "text": text, "toxic": bool(toxic)}
+
+
 def held_out(text: str, holdout: int) -> bool:
     """Whether a text is for measuring only."""
     return holdout > 0 and zlib.crc32(text.encode()) % holdout == 0
@@ -45,7 +61,7 @@ def labelled_rows(paths: Sequence[str], holdout: int, without_source: str) -> li
     """(text, toxic) of the training part."""
     return [
         (_undo_export(row["text"]), bool(row["toxic"]))
-        for row in read_rows(paths)
+        for row in labelled(paths)
         if not held_out(row["text"], holdout) and (not without_source or row.get("source") != without_source)
     ]
 
@@ -145,7 +161,7 @@ def train(
 
 def evaluation_rows(paths: Sequence[str], holdout: int, source: str) -> list[dict[str, Any]]:
     """Rows to measure on: of the held-out part only texts that training cannot have seen."""
-    rows = [row for row in read_rows(paths) if not source or row.get("source") == source]
+    rows = [row for row in labelled(paths) if not source or row.get("source") == source]
     if holdout:
         seen = {row["text"] for row in rows if not held_out(row["text"], holdout)}
         rows = [row for row in rows if held_out(row["text"], holdout) and row["text"] not in seen]

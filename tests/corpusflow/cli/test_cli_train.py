@@ -33,6 +33,10 @@ def test_train_and_measure_a_tokenizer_on_a_run(call: Any, small_run: Any, tmp_p
     rows = json.loads(measured.out)["model"]
     assert set(rows) == {"Latn", "Hani"}
     assert 0 < rows["Latn"]["tokens_per_character"] < 1
+    texts = tmp_path / "a.jsonl"
+    texts.write_text('{"text": "some words"}\n')
+    beside = call("eval", "tokenizer", "--texts", texts, "--model", out, "--beside", texts)
+    beside.fails(2, f"{texts} is not a sentencepiece model", "hint: give the .model file")
     again = call("train", "tokenizer", "--run", small_run, "--out", out)
     again.fails(2, "exists already", "hint")
 
@@ -41,6 +45,66 @@ def test_train_and_measure_a_tokenizer_on_a_run(call: Any, small_run: Any, tmp_p
 def test_labelled_data_that_is_no_file(call: Any, tmp_path: Path, where: str, says: str) -> None:
     path = tmp_path / where
     call("eval", "language.identify", "--data", path).fails(2, f"{path}: {says}", "hint: relative paths start at")
+
+
+def test_a_tokenizer_that_is_none(call: Any, tmp_path: Path) -> None:
+    texts, none = tmp_path / "a.jsonl", tmp_path / "none.model"
+    texts.write_text('{"text": "some words"}\n')
+    none.write_bytes(b"")
+    for model in (texts, none):
+        measured = call("eval", "tokenizer", "--texts", texts, "--model", model)
+        measured.fails(2, f"{model} is not a sentencepiece model", "hint: give the .model file")
+        out = tmp_path / "own.model"
+        call("train", "tokenizer", "--texts", texts, "--out", out, "--beside", model).fails(2, "is not a sentencepiece")
+        assert not out.exists(), "refused before the training"
+    absent = call("eval", "tokenizer", "--texts", texts, "--model", tmp_path / "b.model")
+    absent.fails(2, "b.model does not exist", "hint")
+    out = tmp_path / "small.model"
+    call("train", "tokenizer", "--texts", texts, "--out", out).fails(
+        2, "refused to train", "hint: another --vocab-size"
+    )
+
+
+UNLABELLED: dict[str, tuple[list[str], str, list[str]]] = {
+    "toxicity": (
+        ["eval", "toxicity"],
+        '{"text": "b", "lang": "en"}',
+        ["a.jsonl:2: not an object with `text` and `toxic` (it has no 'toxic')", "hint: "],
+    ),
+    "toxicity with a word for true": (
+        ["eval", "toxicity"],
+        '{"text": "b", "toxic": "false"}',
+        ["a.jsonl:2: ", "`toxic` must be true or false, got 'false'"],
+    ),
+    "toxicity to train on": (
+        ["train", "toxicity", "--ordinary", "a.jsonl", "--out", "x.ftz"],
+        '{"text": "b"}',
+        ["a.jsonl:2: not an object with `text` and `toxic`"],
+    ),
+    "personal data": (
+        ["eval", "clean.pii"],
+        '{"text": "jane@example.com", "id": "b"}',
+        ["a.jsonl:2: a text without labels: no `spans` among its fields text, id", 'hint: ', '"spans": []'],
+    ),
+    "personal data, null": (
+        ["eval", "clean.pii"],
+        '{"text": "jane@example.com", "spans": null}',
+        ["a.jsonl:2: a text without labels: `spans` must be a list, got None", '"spans": []'],
+    ),
+    "languages": (
+        ["eval", "language.identify"],
+        '{"text": "b"}',
+        ["a.jsonl:2: not an object with `lang` and `text` (it has no 'lang')", "hint: "],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "row", "parts"), UNLABELLED.values(), ids=UNLABELLED)
+def test_data_without_labels(call: Any, tmp_path: Path, command: list[str], row: str, parts: list[str]) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"text": "a", "toxic": false, "spans": [], "lang": "en"}}\n{row}\n')
+    call(*command, "--data", path).fails(2, *parts)
+    assert not Path("x.ftz").exists()
 
 
 def test_what_can_be_trained(call: Any, small_run: Any) -> None:

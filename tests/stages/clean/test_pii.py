@@ -397,7 +397,7 @@ def test_evaluate_counts_confuses_and_shows(tmp_path: Path) -> None:
         ]},
         {"text": "id 93.184.216.34", "spans": [{"label": "mac_address", "start": 3, "end": 16}]},
         {"text": "nothing labelled: joe@example.com", "spans": []},
-        {"text": "nothing at all"},
+        {"text": "nothing at all", "spans": []},
     ]  # fmt: skip
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
