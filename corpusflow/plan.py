@@ -5,7 +5,8 @@ what runs between two barriers. Everything a worker needs is here: it never sees
 
 What depends on what (fingerprints):
     a Transform     on the text before it and on every filter before it: it only rewrites survivors
-    a wide node     on the text it stores and the gates in front of it, never on a soft threshold
+    a wide node     on the text it stores and the gates in front of it, never on a soft threshold; where Sources map
+                    different columns, on all of these
     a Score         on the wide checkpoint (or source) its rows are numbered by, the text and the gates; never on a soft filter
     a Filter        its counts on everything before it; what it *means* to others on its rules and their signals alone
     an Exchange, a Sink, a survivors-only Score    on the text and every filter before it

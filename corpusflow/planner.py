@@ -136,7 +136,7 @@ class Planner:
         if kind == "source":
             fp = op_fp
         elif kind == "wide":
-            fp = fingerprint(kind, state.lineage, state.text_gates)
+            fp = fingerprint(kind, state.lineage, state.text_gates, *_shared_columns(nodes))
         elif kind == "score" and not survivors_only:
             fp = fingerprint(kind, op_fp, before, gates, provided)
         elif kind == "filter":
@@ -200,6 +200,18 @@ class Planner:
                 if self._stages.models.get(sha):
                     values[key] = pinned_path(self.run_dir, sha, self._stages.models[sha])
         return values
+
+
+def _shared_columns(nodes: list[Node]) -> list[Mapping[str, str]]:
+    """The columns that Sources map, where not all map the same: a wide checkpoint has those of every Source in each shard, and
+    a shard's key says nothing of the other Sources. Nothing where a shard's own Source decides, as it does where it is alone."""
+    own = [
+        {k: v for k, v in n.adds.items() if k not in DOCUMENT_COLUMNS and not is_signal(k)}
+        for n in nodes
+        if n.kind == "source"
+    ]
+    every = {k: v for columns in own for k, v in columns.items()}
+    return [every] if any(columns != every for columns in own) else []
 
 
 def _check_columns(item: Item, reads: tuple[str, ...], types: Mapping[str, pa.DataType]) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import ROWS, STAGES, Entry, Toy, short_name
+from toys import ROWS, STAGES, Entry, Toy, short_name, stage_name
 
 import corpusflow
 from corpusflow import PlanDriftError, RunFailedError
 from corpusflow.api import Silent
+from corpusflow.config import build_config
 from corpusflow.preview import Preview, preview
 from corpusflow.results import RunResult
 from corpusflow.runner import Runner
@@ -175,6 +177,33 @@ def test_new_files_run_alone(toy: Toy) -> None:
     assert toy.dumped() != []
     assert cost(toy.run(PIPELINE, refresh=True)) == []
     assert cost(toy.run(PIPELINE)) == []
+
+
+def test_a_second_input_with_columns_of_its_own(toy: Toy) -> None:
+    """What is stored of the first input's documents has that column, too: it was not in the checkpoints of before."""
+    for name in ("a", "b"):
+        lines = [json.dumps({"text": f"text {i} of {name}", "topic": f"topic {i}"}) for i in range(3)]
+        (toy.root / f"{name}.jsonl").write_text("\n".join(lines))
+
+    def run(folder: str, *inputs: dict[str, Any]) -> RunResult:
+        config = {
+            "name": "two",
+            "input": [{"ingest.jsonl": {"paths": [str(toy.root / f"{i['name']}.jsonl")], **i}} for i in inputs],
+            "stages": [stage_name("Upper")],
+            "output": [{stage_name("Dump"): {"columns": ["id", "text", *(["topic"] if len(inputs) > 1 else [])]}}],
+            "run": {"dir": str(toy.root / folder), "executor": "inline"},
+        }
+        return corpusflow.run(build_config(config))
+
+    one, two = {"name": "a"}, {"name": "b", "columns": {"topic": "topic"}}
+    run("run", one)
+    result = run("run", one, two)
+    assert [(r["id"], r["topic"]) for r in toy.dumped()] == [
+        *((f"a/a.jsonl#{place}", None) for place in (0, 44, 88)),
+        *((f"b/b.jsonl#{place}", f"topic {i}") for i, place in enumerate((0, 44, 88))),
+    ]
+    assert result.digest == run("fresh", one, two).digest
+    assert run("run", one).digest == run("other", one).digest
 
 
 def test_a_changed_file_is_refused_until_it_is_asked_for(toy: Toy) -> None:
