@@ -7,8 +7,9 @@ import difflib
 import hashlib
 import os
 import sys
+import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -53,12 +54,21 @@ def build_stage(name: str, cls: type[Stage], given: Mapping[str, Any]) -> Stage:
 
 
 def _validated(name: str, key: str, kind: Any, value: Any) -> Any:
-    if isinstance(value, str) and typing.get_origin(kind) is tuple:
+    if isinstance(value, str) and takes_one_word(kind):
         value = (value,)  # `paths: a.warc.gz` for a list of one
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as e:
         raise ConfigError(f"{name}.{key}{invalid(value, {**e.errors()[0]})}") from e
+
+
+def takes_one_word(kind: Any) -> bool:
+    """Whether a parameter of this type is a list that may be written as its only word: `keep: en`."""
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        members = typing.get_args(kind)
+        return str not in members and any(takes_one_word(member) for member in members)
+    return origin in (tuple, list, set, frozenset, Sequence)
 
 
 def model_fields(cls: type[Stage]) -> dict[str, str]:

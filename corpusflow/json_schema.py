@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError
 
+from corpusflow.build import takes_one_word
 from corpusflow.catalogue import describe
 from corpusflow.config import RunConfig
 from corpusflow.errors import ConfigError
@@ -109,7 +110,7 @@ def _type_schema(kind: Any) -> dict[str, Any]:
         schema = TypeAdapter(kind).json_schema()
     except PydanticSchemaGenerationError:
         return {}
-    if typing.get_origin(kind) is tuple:
+    if takes_one_word(kind):
         return {"anyOf": [schema, {"type": "string"}]}
     return schema
 

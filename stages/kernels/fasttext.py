@@ -13,6 +13,7 @@ A. Joulin et al., Bag of Tricks for Efficient Text Classification, 2016; FastTex
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -126,15 +127,7 @@ def load(buffer: bytes) -> FastText:
         ValueError: not a supervised fastText model of the format this reads.
     """
     read = _Reader(buffer)
-    if len(buffer) < 8 or read.values("ii") != (MAGIC, 12):
-        raise ValueError("not a fastText model of format version 12")
-    _, _, _, _, _, word_ngrams, loss, kind, bucket, minn, maxn, _ = read.values("12i")
-    read.values("d")
-    if kind != 3:
-        raise ValueError("a fastText model, but not a supervised one (it has no labels)")
-    size, nwords, _ = read.values("3i")
-    _, pruned = read.values("2q")
-    entries = read.strings(size)
+    (word_ngrams, loss, bucket, minn, maxn), nwords, pruned, entries = _dictionary(read)
     pairs = read.array(np.int32, 2 * max(pruned, 0)).reshape(-1, 2)
     buckets = np.empty((0, 2), np.int32)
     if pruned >= 0:
@@ -150,7 +143,7 @@ def load(buffer: bytes) -> FastText:
     left, right = _huffman(counts) if loss == HS else (np.empty(0, np.int32), np.empty(0, np.int32))
     eos = _EOS.encode()
     return FastText(
-        labels=tuple(w.decode().removeprefix(_LABEL_PREFIX) for w, _, kind in entries if kind == 1),
+        labels=_labels(entries),
         shape=np.array([nwords, bucket, minn, maxn, word_ngrams], np.int64),
         rows=read_only(rows),
         buckets=read_only(buckets),
@@ -163,6 +156,35 @@ def load(buffer: bytes) -> FastText:
         loss=loss,
         eos=words.index(eos) if eos in words else -1,
     )
+
+
+def labels_of(buffer: bytes) -> tuple[str, ...]:
+    """The labels of a model file, which stand in front of all that takes time to read.
+
+    Raises:
+        ValueError: as `load`.
+    """
+    return _labels(_dictionary(_Reader(buffer))[3])
+
+
+def _dictionary(read: _Reader) -> tuple[tuple[int, int, int, int, int], int, int, list[tuple[bytes, int, int]]]:
+    """((word n-grams, loss, buckets, least, most), words, buckets left or -1, entries) of a file from its beginning."""
+    try:
+        if read.values("ii") != (MAGIC, 12):
+            raise ValueError("not a fastText model of format version 12")
+        _, _, _, _, _, word_ngrams, loss, kind, bucket, minn, maxn, _ = read.values("12i")
+        read.values("d")
+        if kind != 3:
+            raise ValueError("a fastText model, but not a supervised one (it has no labels)")
+        size, nwords, _ = read.values("3i")
+        _, pruned = read.values("2q")
+        return (word_ngrams, loss, bucket, minn, maxn), nwords, pruned, read.strings(size)
+    except struct.error as e:
+        raise ValueError("not a fastText model of format version 12, or a part of one") from e
+
+
+def _labels(entries: Sequence[tuple[bytes, int, int]]) -> tuple[str, ...]:
+    return tuple(word.decode().removeprefix(_LABEL_PREFIX) for word, _, kind in entries if kind == 1)
 
 
 def _dense(read: _Reader) -> np.ndarray:

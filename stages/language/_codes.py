@@ -26,6 +26,8 @@ _THREE_TO_TWO: Final = (
     "uzn:uz ydd:yi zsm:ms als:sq fil:tl no:nb iw:he in:id ji:yi"
 )
 _CODES: Final = dict(pair.split(":") for pair in _THREE_TO_TWO.split())
+#: ISO 639-1, of which BCP 47 takes its codes.
+TWO_LETTERS: Final = frozenset(_CODES.values()) | {"ae", "cu", "hz", "sh"}
 #: What lid.176 names after Wikipedia's editions, and codes that were replaced.
 _NAMES: Final = {"als": "gsw", "bh": "bho", "no": "nb", "iw": "he", "in": "id", "ji": "yi", "wuu": "zh"}
 #: Written in two or more scripts today: the tag says which.

@@ -22,6 +22,7 @@ import pyarrow as pa
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
 from stages.language._codes import UNDETERMINED, tag_of
 from stages.language._judge import Judge, open_judge
+from stages.language._known import refuse_scripts, refuse_unknown
 from stages.language._scripts import chinese, script_codes
 
 #: Chinese as models label it; function words decide which kind it is.
@@ -127,7 +128,26 @@ class Identify(Composite):
     min_letters: int = param(12, doc=_DOC_LETTERS)
 
     def expand(self) -> tuple[Stage, ...]:
-        """The Score and the Filter."""
+        """The Score and the Filter.
+
+        Raises:
+            ConfigError: a list to keep is empty, or names what no document can be found to be in.
+        """
+        name = "language.identify"
+        for key, kept in (("keep", self.keep), ("keep_scripts", self.keep_scripts)):
+            if kept is not None and not kept:
+                raise ConfigError(f"{name}.{key}: an empty list keeps nothing", hint=f"leave {key} out to keep all")
+        models = (self.model, self.second_model)
+        refuse_unknown(f"{name}.keep", self.keep or (), models)
+        refuse_scripts(f"{name}.keep_scripts", self.keep_scripts or ())
+        if isinstance(self.min_score, Mapping):
+            refuse_unknown(f"{name}.min_score", (code for code in self.min_score if code != "*"), models)
+            if "*" not in self.min_score:
+                raise ConfigError(
+                    f"{name}.min_score: a table for {', '.join(self.min_score) or 'no language'} without an entry for all others,"
+                    " of which no score would be asked",
+                    hint='add "*": 0.65, which holds without a table, or "*": 0',
+                )
         return (
             LanguageScore(
                 model=self.model,

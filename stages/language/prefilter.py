@@ -26,7 +26,8 @@ from stages.kernels.sample import LETTERS, SCRIPT_LETTERS
 from stages.kernels.visible import visible_sample
 from stages.language._codes import UNDETERMINED
 from stages.language._judge import Judge, open_judge
-from stages.language.identify import DOC_MODEL
+from stages.language._known import refuse_unknown
+from stages.language.identify import DOC_MODEL, Identify
 
 _SAMPLE_BYTES: Final = 24 << 10
 _PARTS: Final = 3
@@ -122,7 +123,12 @@ class Prefilter(Composite):
     window: int = param(170, doc=_DOC_WINDOW)
 
     def expand(self) -> tuple[Stage, ...]:
-        """The Score and the Filter."""
+        """The Score and the Filter.
+
+        Raises:
+            ConfigError: a language to keep is one that no page can be found to be in.
+        """
+        refuse_unknown("language.prefilter.keep", self.keep, (self.model, Identify.second_model))
         return (
             GuessScore(model=self.model, window=self.window),
             GuessFilter(gate=self.gate, keep=self.keep, certainty=self.certainty),

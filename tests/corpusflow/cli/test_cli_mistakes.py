@@ -86,6 +86,15 @@ CONFIGS: dict[str, tuple[str, list[str]]] = {
         "  - clean.pii: {actions: {email: explode}}\n",
         ["config.yaml:5: ", "explode"],
     ),
+    "a language that is none": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n"
+        "  - language.identify: {keep: [english]}\n",
+        ["config.yaml:5: language.identify.keep: 'english' is not among", "hint: did you mean en?"],
+    ),
+    "no language": (
+        f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n  - language.identify: {{keep: []}}\n",
+        ["config.yaml:5: language.identify.keep: an empty list keeps nothing", "hint: leave keep out"],
+    ),
     "a model that is not there": (
         f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n"
         "  - tokenize.sentencepiece: {model: my.model}\n",

@@ -57,6 +57,7 @@ def test_a_config_with_every_form_is_valid(validator: Any) -> None:
     assert [e.message for e in validator.iter_errors(GOOD)] == []
     one_path = {**GOOD, "input": [{"ingest.warc": {"paths": "a.warc.gz"}}]}
     assert validator.is_valid(one_path)
+    assert validator.is_valid({**GOOD, "stages": [{"language.identify": {"keep": "en"}}]})
 
 
 @pytest.mark.parametrize("change", BAD.values(), ids=BAD)

@@ -7,14 +7,18 @@ import itertools
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from corpusflow import ConfigError, Rule, check_stage
+from corpusflow.build import build_stage
 from corpusflow.rules import evaluate
 from stages.language._codes import code_of
+from stages.language._known import refuse_never, refuse_unknown
 from stages.language._sample import take_samples
+from stages.language._train import codes_of
 from stages.language.identify import Identify, LanguageFilter, LanguageScore
 
 SCORE = LanguageScore()
@@ -131,6 +135,60 @@ def test_filter_says_why() -> None:
     assert reasons == [
         None, "language_not_kept", "language_script_not_kept", None, "language_low_score", "language_low_score",
     ]  # fmt: skip
+
+
+WISHES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a name": ({"keep": ["english"]}, "keep: 'english' is not among the", "did you mean en."),
+    "a misspelt name": ({"keep": ["en", "norwegan"]}, "keep: 'norwegan'", "did you mean nb."),
+    "three letters": ({"keep": ["eng"]}, "keep: 'eng'", "did you mean en."),
+    "a replaced code": ({"keep": ["iw"]}, "keep: 'iw'", "did you mean he."),
+    "a macrolanguage": ({"keep": ["no"]}, "keep: 'no'", "did you mean nb."),
+    "capitals and a country": ({"keep": ["EN_us"]}, "keep: 'EN_us'", "did you mean en."),
+    "a script": ({"keep": ["zh-Hans"]}, "keep: 'zh-Hans'", "did you mean zh..*keep_scripts: .Hans."),
+    "a country": ({"keep": ["cn"]}, "keep: 'cn'", "did you mean zh."),
+    "no language": ({"keep": ["xx"]}, "keep: 'xx'", "codes are those of BCP 47"),
+    "of another model": ({"keep": ["ha"], "second_model": ""}, "keep: 'ha'", "codes are"),
+    "nothing": ({"keep": []}, "keep: an empty list keeps nothing", "leave keep out to keep all"),
+    "no script": ({"keep_scripts": []}, "keep_scripts: an empty list", "leave keep_scripts out"),
+    "a name of a script": ({"keep_scripts": ["latin"]}, "keep_scripts: 'latin'", "did you mean Latn."),
+    "an unknown script": ({"keep_scripts": ["Hira"]}, "keep_scripts: 'Hira'", "they are Adlm, Arab"),
+    "a score for a name": ({"min_score": {"english": 0.5, "*": 0.6}}, "min_score: 'english'", "did you mean en."),
+    "a score for one": ({"min_score": {"en": 0.5}}, "min_score: a table for en without an entry", 'add "[*]": 0.65'),
+}  # fmt: skip
+
+
+def identify(**given: Any) -> Identify:
+    """The stage as a config makes it."""
+    stage = build_stage("language.identify", Identify, given)
+    assert isinstance(stage, Identify)
+    return stage
+
+
+@pytest.mark.parametrize(("wish", "says", "hint"), WISHES.values(), ids=WISHES)
+def test_languages_that_no_document_is_in(wish: dict[str, Any], says: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=f"(?s)language.identify.{says}.*hint: .*{hint}"):
+        identify(**wish).expand()
+
+
+def test_languages_that_documents_are_in() -> None:
+    kept = [("en", None), (["en", "yue", "und"], None), (["ha"], "Latn"), (None, ["Hans", "Hani", "Jpan", "Zyyy"])]
+    for codes, scripts in kept:
+        rules = identify(keep=codes, keep_scripts=scripts).expand()[1].rules()  # type: ignore[attr-defined]
+        given = [value for value in (codes, scripts) if value is not None]
+        assert [rule.value for rule in rules[:-1]] == [(v,) if isinstance(v, str) else tuple(v) for v in given]
+    absent = Identify(keep=("xx",), model="removed.ftz")
+    assert absent.expand(), "what has run is looked at without its models"
+
+
+def test_every_label_of_the_built_in_models_is_a_known_code() -> None:
+    for model in ("lid.176.ftz", "corpusflow.ftz"):
+        codes = sorted(codes_of(model))
+        refuse_unknown("x", codes, (model,))
+        refuse_never("x", codes)
+    for code in ("english", "eng", "xx", "no", "EN", "zh-Hans"):
+        with pytest.raises(ConfigError, match="is not among the codes of languages"):
+            refuse_never("x", [code])
+    refuse_never("x", ["ceb", "tlh", "und"])  # three letters: another model may give it
 
 
 def test_filter_without_wishes_has_only_the_score() -> None:

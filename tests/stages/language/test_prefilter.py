@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
-from corpusflow import check_stage
+from corpusflow import ConfigError, check_stage
 from corpusflow.rules import evaluate
 from stages.language.prefilter import GuessFilter, GuessScore, Prefilter
 
@@ -65,3 +66,9 @@ def test_only_the_certainly_unwanted_go() -> None:
     assert evaluate(rules, columns, 6).kept.tolist() == [True, False, True, True, True, True]
     assert GuessFilter().rules() == ()
     assert GuessFilter(keep=("en",)).gate
+
+
+def test_languages_that_no_page_is_in() -> None:
+    with pytest.raises(ConfigError, match=r"language.prefilter.keep: 'german' is not among .*\nhint: did you mean de"):
+        Prefilter(keep=("en", "german")).expand()
+    assert Prefilter(keep=("en", "ha")).expand(), "language.identify tells Hausa, though this model does not"
