@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from corpusflow import ConfigError, storage_for
@@ -37,6 +37,8 @@ _NAMES: Final = (
 )
 _CODE_OF_NAME: Final = dict(pair.split(":") for pair in _NAMES.split())
 _SCRIPTS: Final = frozenset(name for name, _ in SCRIPTS) | {"Jpan", "Hans", "Hant"}
+#: In a table by language: all that it does not name.
+OTHERS: Final = "*"
 #: Of a code that a model of somebody's own may give: ISO 639-3.
 _THREE_LETTERS: Final = re.compile(r"[a-z]{3}")
 
@@ -76,6 +78,38 @@ def refuse_never(what: str, given: Iterable[str]) -> None:
     known = {c for c in (*TWO_LETTERS, *LANGUAGE_UNITS, UNDETERMINED) if code_of(c) == c}
     known |= {c for c in words if _THREE_LETTERS.fullmatch(c) and code_of(f"{c}_") == c and code_of(c) == c}
     _refuse(what, words, known, "the codes of languages")
+
+
+def check_table(
+    what: str, table: Mapping[str, object], languages: Iterable[str] | None, otherwise: object, off: str
+) -> None:
+    """Refuse a table of thresholds that names no language, or turns a rule off without saying so.
+
+    Args:
+        what: the parameter, for the error.
+        languages: those that the rule holds for without a table; None for all there are.
+        otherwise: what it holds them against; None where there is no rule without a table.
+        off: what `"*"` is where others shall not be judged.
+
+    Raises:
+        ConfigError: a code that no document has, or languages left out.
+    """
+    refuse_never(what, (code for code in table if code != OTHERS))
+    need_others(what, table, languages, otherwise, off)
+
+
+def need_others(
+    what: str, table: Mapping[str, object], languages: Iterable[str] | None, otherwise: object, off: str
+) -> None:
+    """As `check_table`, of codes that are known to be good."""
+    if OTHERS in table or otherwise is None:
+        return
+    if languages is not None and all(code in table for code in languages if code_of(code) == code):
+        return
+    raise ConfigError(
+        f"{what}: a table for {', '.join(table) or 'no language'} without an entry for all others, which nothing would judge",
+        hint=f'add "{OTHERS}": {otherwise}, which holds without a table, or "{OTHERS}": {off} to judge no others',
+    )
 
 
 def _refuse(what: str, given: Iterable[str], known: Iterable[str], among: str) -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
 from stages.language._codes import UNDETERMINED, tag_of
 from stages.language._judge import Judge, open_judge
-from stages.language._known import refuse_scripts, refuse_unknown
+from stages.language._known import OTHERS, need_others, refuse_scripts, refuse_unknown
 from stages.language._scripts import chinese, script_codes
 
 #: Chinese as models label it; function words decide which kind it is.
@@ -141,13 +141,8 @@ class Identify(Composite):
         refuse_unknown(f"{name}.keep", self.keep or (), models)
         refuse_scripts(f"{name}.keep_scripts", self.keep_scripts or ())
         if isinstance(self.min_score, Mapping):
-            refuse_unknown(f"{name}.min_score", (code for code in self.min_score if code != "*"), models)
-            if "*" not in self.min_score:
-                raise ConfigError(
-                    f"{name}.min_score: a table for {', '.join(self.min_score) or 'no language'} without an entry for all others,"
-                    " of which no score would be asked",
-                    hint='add "*": 0.65, which holds without a table, or "*": 0',
-                )
+            refuse_unknown(f"{name}.min_score", (code for code in self.min_score if code != OTHERS), models)
+            need_others(f"{name}.min_score", self.min_score, None, 0.65, "0")
         return (
             LanguageScore(
                 model=self.model,

@@ -28,7 +28,7 @@ from corpusflow import Composite, Filter, Rule, Score, Stage, Transform, param
 from stages.kernels import affix_sentences, c4
 from stages.kernels.buffers import TextBuffers, number_column, text_buffers
 from stages.kernels.words import WHITESPACE, word_units
-from stages.quality._thresholds import PREFIX, Threshold, at_least, at_most
+from stages.quality._thresholds import PREFIX, SPACED, Threshold, at_least, at_most, check_tables, limit
 
 Dialect = Literal["paper", "code", "datatrove"]
 #: dialect -> (words a line, sentences a page, end marks)
@@ -122,9 +122,14 @@ class C4Pages(Filter):
     """Keeps pages with enough sentences, without placeholder text or code."""
 
     dialect: Dialect = param("paper", doc="Whose number of sentences: see the stage's description.")
-    min_sentences: Threshold = param(None, doc="Fewest sentences in the lines that stay; null: the dialect's.")
-    max_lorem_ipsum_lines: Threshold = param(0, doc="Most lines with lorem ipsum; null: no rule.")
-    max_curly_bracket_lines: Threshold = param(0, doc="Most lines with a curly bracket; null: no rule.")
+    min_sentences: Threshold = limit(
+        None, "Fewest sentences in the lines that stay; null without a table: the dialect's."
+    )
+    max_lorem_ipsum_lines: Threshold = limit(0, "Most lines with lorem ipsum.")
+    max_curly_bracket_lines: Threshold = limit(0, "Most lines with a curly bracket.")
+
+    def __post_init__(self) -> None:
+        check_tables("quality.c4", self, SPACED, {"min_sentences": DIALECTS[self.dialect][1]})
 
     def rules(self) -> tuple[Rule, ...]:
         sentences = DIALECTS[self.dialect][1] if self.min_sentences is None else self.min_sentences
@@ -139,9 +144,11 @@ class C4Pages(Filter):
 class C4(_Lines, Composite):
     """C4's heuristics: removes lines that are not running text, drops pages with too little of it left."""
 
-    min_sentences: Threshold = param(None, doc="Fewest sentences in the lines that stay; null: the dialect's.")
-    max_lorem_ipsum_lines: Threshold = param(0, doc="Most lines with lorem ipsum; null: no rule.")
-    max_curly_bracket_lines: Threshold = param(0, doc="Most lines with a curly bracket; null: no rule.")
+    min_sentences: Threshold = limit(
+        None, "Fewest sentences in the lines that stay; null without a table: the dialect's."
+    )
+    max_lorem_ipsum_lines: Threshold = limit(0, "Most lines with lorem ipsum.")
+    max_curly_bracket_lines: Threshold = limit(0, "Most lines with a curly bracket.")
 
     def expand(self) -> tuple[Stage, ...]:
         lines: dict[str, Any] = {name: getattr(self, name) for name in _Lines.__dataclass_fields__}

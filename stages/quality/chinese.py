@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from corpusflow import Composite, Filter, Rule, Score, Stage, param
+from corpusflow import Composite, Filter, Rule, Score, Stage
 from stages.kernels.buffers import number_column, text_buffers
 from stages.kernels.chinese import COUNTED, count_chinese
-from stages.quality._thresholds import PREFIX, Threshold, at_least, at_most
+from stages.quality._thresholds import PREFIX, Threshold, at_least, at_most, check_tables, limit
 
 #: Codes of the languages written in modern Chinese.
 CHINESE: Final = ("zh", "cmn", "wuu", "yue")
@@ -65,36 +65,33 @@ class ChineseSignals(Score):
 class _Limits:
     """Thresholds of the rules."""
 
-    min_han_chars: Threshold = param(32, doc="Fewest Chinese characters.")
-    min_han_share: Threshold = param(0.25, doc="Smallest share of Chinese characters among letters.")
-    max_rare_share: Threshold = param(0.2, doc="Largest share of uncommon ones among Chinese characters.")
-    max_garbage_share: Threshold = param(0.01, doc="Largest share of control, private-use and replacement characters.")
-    min_mean_line_length: Threshold = param(8.0, doc="Smallest mean length of a line, characters.")
-    min_sentence_share: Threshold = param(
-        0.4, doc="Smallest share of Chinese characters in lines with a sentence's end."
-    )
-    min_sentences_per_char: Threshold = param(1 / 300, doc="Fewest sentence ends per Chinese character.")
-    max_separator_share: Threshold = param(0.08, doc="Largest share of separators (| / · _ 【】 …) among characters.")
-    min_stop_words: Threshold = param(2, doc="Fewest distinct function words (的 是 了 之 …).")
-    min_stop_word_share: Threshold = param(0.03, doc="Smallest share of function words among characters.")
-    max_digit_share: Threshold = param(0.3, doc="Largest share of digits among characters.")
-    max_bullet_lines: Threshold = param(0.9, doc="Largest share of lines that begin with a bullet.")
-    max_ellipsis_lines: Threshold = param(0.3, doc="Largest share of lines that end with an ellipsis.")
-    min_entropy: Threshold = param(3.0, doc="Smallest entropy of the characters, bits.")
-    max_dup_lines: Threshold = param(0.3, doc="Largest share of lines equal to an earlier line.")
-    max_dup_line_chars: Threshold = param(0.2, doc="Largest share of characters in lines equal to an earlier line.")
-    max_top_2gram_chars: Threshold = param(
-        0.25, doc="Largest share of characters in the most frequent pair of characters."
-    )
-    max_top_4gram_chars: Threshold = param(
-        0.35, doc="Largest share of characters in the most frequent four characters."
-    )
-    max_dup_10gram_chars: Threshold = param(0.4, doc="Largest share of characters in ten-character runs seen before.")
+    min_han_chars: Threshold = limit(32, "Fewest Chinese characters.")
+    min_han_share: Threshold = limit(0.25, "Smallest share of Chinese characters among letters.")
+    max_rare_share: Threshold = limit(0.2, "Largest share of uncommon ones among Chinese characters.")
+    max_garbage_share: Threshold = limit(0.01, "Largest share of control, private-use and replacement characters.")
+    min_mean_line_length: Threshold = limit(8.0, "Smallest mean length of a line, characters.")
+    min_sentence_share: Threshold = limit(0.4, "Smallest share of Chinese characters in lines with a sentence's end.")
+    min_sentences_per_char: Threshold = limit(1 / 300, "Fewest sentence ends per Chinese character.")
+    max_separator_share: Threshold = limit(0.08, "Largest share of separators (| / · _ 【】 …) among characters.")
+    min_stop_words: Threshold = limit(2, "Fewest distinct function words (的 是 了 之 …).")
+    min_stop_word_share: Threshold = limit(0.03, "Smallest share of function words among characters.")
+    max_digit_share: Threshold = limit(0.3, "Largest share of digits among characters.")
+    max_bullet_lines: Threshold = limit(0.9, "Largest share of lines that begin with a bullet.")
+    max_ellipsis_lines: Threshold = limit(0.3, "Largest share of lines that end with an ellipsis.")
+    min_entropy: Threshold = limit(3.0, "Smallest entropy of the characters, bits.")
+    max_dup_lines: Threshold = limit(0.3, "Largest share of lines equal to an earlier line.")
+    max_dup_line_chars: Threshold = limit(0.2, "Largest share of characters in lines equal to an earlier line.")
+    max_top_2gram_chars: Threshold = limit(0.25, "Largest share of characters in the most frequent pair of characters.")
+    max_top_4gram_chars: Threshold = limit(0.35, "Largest share of characters in the most frequent four characters.")
+    max_dup_10gram_chars: Threshold = limit(0.4, "Largest share of characters in ten-character runs seen before.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChineseRules(_Limits, Filter):
     """Keeps Chinese documents that read like text."""
+
+    def __post_init__(self) -> None:
+        check_tables("quality.chinese", self, CHINESE)
 
     def rules(self) -> tuple[Rule, ...]:
         def low(reason: str, column: str, value: Threshold, per: str | None = None) -> list[Rule]:

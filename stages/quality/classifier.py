@@ -23,7 +23,7 @@ from corpusflow import Composite, Filter, Rule, Score, Stage, param
 from stages.kernels.buffers import number_column, text_buffers
 from stages.quality import _train
 from stages.quality._model import QualityModel, read
-from stages.quality._thresholds import LANGUAGE, PREFIX, Threshold
+from stages.quality._thresholds import LANGUAGE, PREFIX, Threshold, check_tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,12 @@ class ClassifierRule(Filter):
     """Keeps documents the model takes for good."""
 
     column: str = param("score", doc="The signal is called quality.<column>.")
-    min_score: Threshold = param(None, doc="Smallest score kept, or a table by language; null: no rule.")
+    min_score: Threshold = param(
+        None, doc="Smallest score kept, or a table by language, of which others pass; null: no rule."
+    )
+
+    def __post_init__(self) -> None:
+        check_tables("quality.classifier", self, ())
 
     def rules(self) -> tuple[Rule, ...]:
         if self.min_score is None:
@@ -83,7 +88,9 @@ class ClassifierRule(Filter):
 class Classifier(_Model, Composite):
     """Scores documents with a learned model of quality and keeps those that score well."""
 
-    min_score: Threshold = param(None, doc="Smallest score kept, or a table by language; null: only score.")
+    min_score: Threshold = param(
+        None, doc="Smallest score kept, or a table by language, of which others pass; null: only score."
+    )
 
     train = staticmethod(_train.train)
     evaluate = staticmethod(_train.evaluate)

@@ -15,12 +15,12 @@ from typing import ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from corpusflow import Composite, Filter, Rule, Score, Stage, Transform, param
+from corpusflow import Composite, Filter, Rule, Score, Stage, Transform
 from stages.kernels.buffers import number_column, text_buffers
 from stages.kernels.dclm_lines import COUNTED, clean_lines
 from stages.kernels.words import WHITESPACE, word_units
 from stages.quality._counts import PREFIX, example
-from stages.quality._thresholds import ENGLISH, Threshold, at_least
+from stages.quality._thresholds import ENGLISH, Threshold, at_least, check_tables, limit
 
 _INPUTS: Final = ("text", "language.code")
 _LEAST_KEPT: Final = 0.95
@@ -75,7 +75,10 @@ class DclmLines(Transform):
 class DclmPages(Filter):
     """Keeps pages that the line corrections leave nearly whole."""
 
-    min_words_left: Threshold = param(_LEAST_KEPT, doc="Smallest share of words in the lines that stay.")
+    min_words_left: Threshold = limit(_LEAST_KEPT, "Smallest share of words in the lines that stay.")
+
+    def __post_init__(self) -> None:
+        check_tables("quality.dclm", self, ENGLISH)
 
     def rules(self) -> tuple[Rule, ...]:
         return tuple(
@@ -87,7 +90,7 @@ class DclmPages(Filter):
 class Dclm(Composite):
     """Corrects lines as DCLM does and drops pages that lose more than one word in twenty."""
 
-    min_words_left: Threshold = param(_LEAST_KEPT, doc="Smallest share of words in the lines that stay.")
+    min_words_left: Threshold = limit(_LEAST_KEPT, "Smallest share of words in the lines that stay.")
 
     def expand(self) -> tuple[Stage, ...]:
         return DclmLineCounts(), DclmPages(min_words_left=self.min_words_left), DclmLines()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from corpusflow import Filter, Rule, param
-from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_least, at_most
+from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_least, at_most, check_tables, limit
 
 Dialect = Literal["paper", "datatrove"]
 #: dialect -> what is measured -> (signal, signal it is divided by)
@@ -45,10 +45,13 @@ class FineWeb(Filter):
     """Keeps documents whose lines are sentences rather than menus, lists and repeated headings."""
 
     dialect: Dialect = param("paper", doc="Whose definitions: see the stage's description.")
-    min_terminal_lines: Threshold = param(0.12, doc="Smallest share of lines that end in terminal punctuation.")
-    max_short_lines: Threshold = param(0.67, doc="Largest share of lines of at most 30 characters.")
-    max_dup_line_chars: Threshold = param(0.01, doc="Largest share of characters in lines equal to an earlier line.")
-    max_newlines_per_word: Threshold = param(0.3, doc="Most line feeds per word.")
+    min_terminal_lines: Threshold = limit(0.12, "Smallest share of lines that end in terminal punctuation.")
+    max_short_lines: Threshold = limit(0.67, "Largest share of lines of at most 30 characters.")
+    max_dup_line_chars: Threshold = limit(0.01, "Largest share of characters in lines equal to an earlier line.")
+    max_newlines_per_word: Threshold = limit(0.3, "Most line feeds per word.")
+
+    def __post_init__(self) -> None:
+        check_tables("quality.fineweb", self, SPACED if self.dialect == "paper" else ENGLISH)
 
     def rules(self) -> tuple[Rule, ...]:
         signals = SIGNALS[self.dialect]

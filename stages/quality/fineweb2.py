@@ -21,13 +21,14 @@ from typing import Final
 
 from corpusflow import Filter, Rule, param
 from stages.kernels.words import LANGUAGE_UNITS, WHITESPACE
+from stages.language._known import OTHERS
 from stages.quality._dictionary import DICTIONARY
 from stages.quality._fineweb2 import LIMITS, Limits
-from stages.quality._thresholds import Threshold, at_least, at_most, per_language
+from stages.quality._thresholds import Threshold, at_least, at_most, check_tables, limit, per_language
 
 _ALL: Final = tuple(LIMITS)
 _WORDS: Final = tuple(code for code in LIMITS if LANGUAGE_UNITS.get(code) == WHITESPACE)
-_TABLE: Final = "; null: FineWeb2's number for the language."
+_OWN: Final = "; null, and languages that a table leaves out: FineWeb2's number for the language."
 
 
 _CUT: Final = tuple(code for code in LIMITS if code in DICTIONARY)
@@ -51,6 +52,13 @@ def _table(languages: tuple[str, ...], number: _Number) -> dict[str, float | Non
     return {code: number(LIMITS[code]) for code in languages}
 
 
+def _filled(value: Threshold, languages: tuple[str, ...], number: _Number) -> Threshold:
+    """The threshold, with FineWeb2's numbers for what it does not speak of."""
+    if value is None or (isinstance(value, dict) and OTHERS not in value):
+        return {**_table(languages, number), **(value or {})}
+    return value
+
+
 def _top(i: int) -> _Number:
     return lambda limits: limits.top[i]
 
@@ -63,35 +71,36 @@ def _dup(i: int) -> _Number:
 class FineWeb2(Filter):
     """Keeps documents by FineWeb2's rules, each language by its own thresholds."""
 
-    max_dup_lines: Threshold = param(None, doc="Largest share of lines equal to an earlier line" + _TABLE)
-    min_terminal_lines: Threshold = param(None, doc="Smallest share of lines that end in terminal punctuation" + _TABLE)
-    max_dup_line_chars: Threshold = param(0.1, doc="Largest share of characters in lines equal to an earlier line.")
-    max_newlines_per_word: Threshold = param(None, doc="Most line feeds per word" + _TABLE)
-    min_words: Threshold = param(50, doc="Fewest words.")
-    max_words: Threshold = param(100_000, doc="Most words.")
-    min_word_length: Threshold = param(None, doc="Smallest mean word length, characters" + _TABLE)
-    max_word_length: Threshold = param(None, doc="Largest mean word length, characters" + _TABLE)
-    max_symbol_ratio: Threshold = param(0.1, doc="Most `#` characters, and most ellipses, per word.")
-    max_bullet_lines: Threshold = param(0.9, doc="Largest share of lines that begin with a bullet.")
-    max_ellipsis_lines: Threshold = param(0.3, doc="Largest share of lines that end with an ellipsis.")
-    min_alpha_words: Threshold = param(None, doc="Smallest share of words with a letter" + _TABLE)
-    min_stop_words: Threshold = param(2, doc="Fewest distinct stop words of the document's language.")
+    max_dup_lines: Threshold = param(None, doc="Largest share of lines equal to an earlier line" + _OWN)
+    min_terminal_lines: Threshold = param(None, doc="Smallest share of lines that end in terminal punctuation" + _OWN)
+    max_dup_line_chars: Threshold = limit(0.1, "Largest share of characters in lines equal to an earlier line.")
+    max_newlines_per_word: Threshold = param(None, doc="Most line feeds per word" + _OWN)
+    min_words: Threshold = limit(50, "Fewest words.")
+    max_words: Threshold = limit(100_000, "Most words.")
+    min_word_length: Threshold = param(None, doc="Smallest mean word length, characters" + _OWN)
+    max_word_length: Threshold = param(None, doc="Largest mean word length, characters" + _OWN)
+    max_symbol_ratio: Threshold = limit(0.1, "Most `#` characters, and most ellipses, per word.")
+    max_bullet_lines: Threshold = limit(0.9, "Largest share of lines that begin with a bullet.")
+    max_ellipsis_lines: Threshold = limit(0.3, "Largest share of lines that end with an ellipsis.")
+    min_alpha_words: Threshold = param(None, doc="Smallest share of words with a letter" + _OWN)
+    min_stop_words: Threshold = limit(2, "Fewest distinct stop words of the document's language.")
 
     dictionary: bool = param(
         False, doc="Hold the rules on words against Chinese, too, in dictionary words; needs the extra `dictionary`."
     )
 
+    def __post_init__(self) -> None:
+        check_tables("quality.fineweb2", self, _ALL)
+
     def rules(self) -> tuple[Rule, ...]:
         def word_rules(
             make: _Make, reason: str, column: str, per: str | None, value: Threshold, number: _Number | None = None
         ) -> list[Rule]:
-            table = _table(_WORDS, number) if value is None and number is not None else value
+            table = value if number is None else _filled(value, _WORDS, number)
             if not self.dictionary:
                 return make("fineweb2_" + reason, column, per, table, _WORDS)
-            if value is None and number is not None:
-                cut = dict(_table(_CUT, number))
-            else:
-                cut = {code: v for code, v in per_language(value, _CUT).items() if code in DICTIONARY}
+            of_cut = per_language(value if number is None else _filled(value, _CUT, number), _CUT)
+            cut = {code: v for code, v in of_cut.items() if code in DICTIONARY}
             spaced = {c: v for c, v in per_language(table, _WORDS).items() if c not in DICTIONARY}
             dict_column, dict_per = _DICTIONARY_SIGNALS[column, per]
             return [
@@ -100,9 +109,8 @@ class FineWeb2(Filter):
             ]
 
         low, high = partial(word_rules, at_least), partial(word_rules, at_most)
-        dup_lines = self.max_dup_lines if self.max_dup_lines is not None else _table(_ALL, lambda x: x.dup_lines)
-        terminal = self.min_terminal_lines
-        terminal = terminal if terminal is not None else _table(_ALL, lambda x: x.terminal_lines)
+        dup_lines = _filled(self.max_dup_lines, _ALL, lambda x: x.dup_lines)
+        terminal = _filled(self.min_terminal_lines, _ALL, lambda x: x.terminal_lines)
         rules = at_most("fineweb2_dup_lines", "dup_lines", "lines", dup_lines, _ALL)
         for i, n in enumerate((2, 3, 4)):
             rules += high(f"top_{n}gram_chars", f"top_{n}gram_chars", "word_chars", None, _top(i))

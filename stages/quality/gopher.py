@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from corpusflow import Filter, Rule, param
-from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_least, at_most
+from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_least, at_most, check_tables, limit
 
 Dialect = Literal["paper", "datatrove", "dclm", "dolma", "redpajama"]
 #: dialect -> what is measured -> (signal, signal it is divided by)
@@ -85,15 +85,18 @@ class Gopher(Filter):
     """Keeps documents with the word counts, word lengths, symbols, lists and stop words of ordinary prose."""
 
     dialect: Dialect = param("paper", doc="Whose definitions: see the stage's description.")
-    min_words: Threshold = param(50, doc="Fewest words.")
-    max_words: Threshold = param(100_000, doc="Most words.")
-    min_word_length: Threshold = param(3.0, doc="Smallest mean (dolma: median) word length, characters.")
-    max_word_length: Threshold = param(10.0, doc="Largest mean (dolma: median) word length, characters.")
-    max_symbol_ratio: Threshold = param(0.1, doc="Most `#` characters, and most ellipses, per word.")
-    max_bullet_lines: Threshold = param(0.9, doc="Largest share of lines that begin with a bullet.")
-    max_ellipsis_lines: Threshold = param(0.3, doc="Largest share of lines that end with an ellipsis.")
-    min_alpha_words: Threshold = param(0.8, doc="Smallest share of words with a letter.")
-    min_stop_words: Threshold = param(2, doc="Fewest stop words of the document's language.")
+    min_words: Threshold = limit(50, "Fewest words.")
+    max_words: Threshold = limit(100_000, "Most words.")
+    min_word_length: Threshold = limit(3.0, "Smallest mean (dolma: median) word length, characters.")
+    max_word_length: Threshold = limit(10.0, "Largest mean (dolma: median) word length, characters.")
+    max_symbol_ratio: Threshold = limit(0.1, "Most `#` characters, and most ellipses, per word.")
+    max_bullet_lines: Threshold = limit(0.9, "Largest share of lines that begin with a bullet.")
+    max_ellipsis_lines: Threshold = limit(0.3, "Largest share of lines that end with an ellipsis.")
+    min_alpha_words: Threshold = limit(0.8, "Smallest share of words with a letter.")
+    min_stop_words: Threshold = limit(2, "Fewest stop words of the document's language.")
+
+    def __post_init__(self) -> None:
+        check_tables("quality.gopher", self, SPACED if self.dialect == "paper" else ENGLISH)
 
     def rules(self) -> tuple[Rule, ...]:
         signals = SIGNALS[self.dialect]

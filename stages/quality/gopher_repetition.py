@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from corpusflow import Filter, Rule, param
-from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_most
+from stages.quality._thresholds import ENGLISH, SPACED, Threshold, at_most, check_tables, limit
 
 Dialect = Literal["paper", "datatrove", "dclm", "dolma", "redpajama"]
 #: dialect -> what is measured -> (signal, signal it is divided by); {n} is the order of the n-gram
@@ -77,19 +77,22 @@ class GopherRepetition(Filter):
     """Keeps documents that do not repeat their lines, paragraphs or phrases."""
 
     dialect: Dialect = param("paper", doc="Whose definitions: see the stage's description.")
-    max_dup_lines: Threshold = param(0.30, doc="Largest share of repeated lines.")
-    max_dup_paragraphs: Threshold = param(0.30, doc="Largest share of repeated paragraphs.")
-    max_dup_line_chars: Threshold = param(0.20, doc="Largest share of characters in repeated lines.")
-    max_dup_paragraph_chars: Threshold = param(0.20, doc="Largest share of characters in repeated paragraphs.")
-    max_top_2gram_chars: Threshold = param(0.20, doc="Largest share of characters in the most frequent 2-gram.")
-    max_top_3gram_chars: Threshold = param(0.18, doc="Largest share of characters in the most frequent 3-gram.")
-    max_top_4gram_chars: Threshold = param(0.16, doc="Largest share of characters in the most frequent 4-gram.")
-    max_dup_5gram_chars: Threshold = param(0.15, doc="Largest share of characters in repeated 5-grams.")
-    max_dup_6gram_chars: Threshold = param(0.14, doc="Largest share of characters in repeated 6-grams.")
-    max_dup_7gram_chars: Threshold = param(0.13, doc="Largest share of characters in repeated 7-grams.")
-    max_dup_8gram_chars: Threshold = param(0.12, doc="Largest share of characters in repeated 8-grams.")
-    max_dup_9gram_chars: Threshold = param(0.11, doc="Largest share of characters in repeated 9-grams.")
-    max_dup_10gram_chars: Threshold = param(0.10, doc="Largest share of characters in repeated 10-grams.")
+    max_dup_lines: Threshold = limit(0.30, "Largest share of repeated lines.")
+    max_dup_paragraphs: Threshold = limit(0.30, "Largest share of repeated paragraphs.")
+    max_dup_line_chars: Threshold = limit(0.20, "Largest share of characters in repeated lines.")
+    max_dup_paragraph_chars: Threshold = limit(0.20, "Largest share of characters in repeated paragraphs.")
+    max_top_2gram_chars: Threshold = limit(0.20, "Largest share of characters in the most frequent 2-gram.")
+    max_top_3gram_chars: Threshold = limit(0.18, "Largest share of characters in the most frequent 3-gram.")
+    max_top_4gram_chars: Threshold = limit(0.16, "Largest share of characters in the most frequent 4-gram.")
+    max_dup_5gram_chars: Threshold = limit(0.15, "Largest share of characters in repeated 5-grams.")
+    max_dup_6gram_chars: Threshold = limit(0.14, "Largest share of characters in repeated 6-grams.")
+    max_dup_7gram_chars: Threshold = limit(0.13, "Largest share of characters in repeated 7-grams.")
+    max_dup_8gram_chars: Threshold = limit(0.12, "Largest share of characters in repeated 8-grams.")
+    max_dup_9gram_chars: Threshold = limit(0.11, "Largest share of characters in repeated 9-grams.")
+    max_dup_10gram_chars: Threshold = limit(0.10, "Largest share of characters in repeated 10-grams.")
+
+    def __post_init__(self) -> None:
+        check_tables("quality.gopher_repetition", self, SPACED if self.dialect == "paper" else ENGLISH)
 
     def rules(self) -> tuple[Rule, ...]:
         signals = SIGNALS[self.dialect]
@@ -100,9 +103,9 @@ class GopherRepetition(Filter):
         for kind, orders in (("top", (2, 3, 4)), ("dup", (5, 6, 7, 8, 9, 10))):
             column, per = signals[kind]
             for n in orders:
-                limit: Threshold = getattr(self, f"max_{kind}_{n}gram_chars")
+                most: Threshold = getattr(self, f"max_{kind}_{n}gram_chars")
                 reason = f"repetition_{kind}_{n}gram_chars"
-                rules += at_most(reason, column.format(n=n), per.format(n=n), limit, languages)
+                rules += at_most(reason, column.format(n=n), per.format(n=n), most, languages)
         return tuple(rules)
 
 

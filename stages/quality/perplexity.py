@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import pyarrow as pa
 
 from corpusflow import Composite, ConfigError, Filter, Rule, Score, Stage, param
-from stages.quality._thresholds import LANGUAGE, PREFIX, Threshold
+from stages.quality._thresholds import LANGUAGE, PREFIX, Threshold, check_tables
 
 _LOG10: Final = PREFIX + "lm_log10"
 _TOKENS: Final = PREFIX + "lm_tokens"
@@ -110,7 +110,12 @@ class PerplexityScore(_Model, Score):
 class PerplexityRule(Filter):
     """Keeps documents that do not surprise the model."""
 
-    max_perplexity: Threshold = param(None, doc="Largest perplexity, or a table by language; null: no rule.")
+    max_perplexity: Threshold = param(
+        None, doc="Largest perplexity, or a table by language, of which others pass; null: no rule."
+    )
+
+    def __post_init__(self) -> None:
+        check_tables("quality.perplexity", self, ())
 
     def rules(self) -> tuple[Rule, ...]:
         if self.max_perplexity is None:
@@ -128,7 +133,9 @@ class PerplexityRule(Filter):
 class Perplexity(_Model, Composite):
     """Scores documents with a KenLM language model and keeps those of low perplexity."""
 
-    max_perplexity: Threshold = param(None, doc="Largest perplexity, or a table by language; null: only score.")
+    max_perplexity: Threshold = param(
+        None, doc="Largest perplexity, or a table by language, of which others pass; null: only score."
+    )
 
     def expand(self) -> tuple[Stage, ...]:
         score = PerplexityScore(model=self.model, sentencepiece=self.sentencepiece, normalize=self.normalize)

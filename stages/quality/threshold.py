@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusflow import ConfigError, Filter, Rule, param
+from stages.quality._thresholds import LANGUAGE, check_tables
 
 Number = int | float
 Limit = Number | dict[str, Number | None] | None
@@ -22,8 +23,14 @@ class ThresholdFilter(Filter):
 
     column: str = param(doc="The signal or column to look at.")
     reason: str = param(doc="Drop reason: what is wrong with a document that fails, short snake_case.")
-    min: Limit = param(None, doc="Smallest value kept; or a table from the value of `by` to a number.")
-    max: Limit = param(None, doc="Largest value kept; or a table from the value of `by` to a number.")
+    min: Limit = param(
+        None,
+        doc='Smallest value kept; or a table from the value of `by` to a number, "*" for all others; what it leaves out passes.',
+    )
+    max: Limit = param(
+        None,
+        doc='Largest value kept; or a table from the value of `by` to a number, "*" for all others; what it leaves out passes.',
+    )
     is_in: tuple[str, ...] | None = param(None, doc="Values kept.")
     not_in: tuple[str, ...] | None = param(None, doc="Values dropped.")
     per: str | None = param(None, doc="Divide `column` by this column first; not applicable where it is 0.")
@@ -35,6 +42,9 @@ class ThresholdFilter(Filter):
             raise ConfigError(
                 f"quality.threshold on {self.column} has no threshold", hint="give min, max, is_in, not_in or drop_null"
             )
+
+        if self.by == LANGUAGE:
+            check_tables(f"quality.threshold on {self.column}", self, ())
 
     def rules(self) -> tuple[Rule, ...]:
         wanted: list[dict[str, Any]] = []

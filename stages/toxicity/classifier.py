@@ -26,6 +26,7 @@ from stages.kernels.fasttext import FastText, load
 from stages.kernels.fasttext_linear import Linear, linear
 from stages.kernels.plain_words import plain_lines, plain_table
 from stages.kernels.segments import find_segments
+from stages.language._known import check_table
 
 ACTIONS: Final = ("drop", "paragraph", "label")
 _LABEL: Final = "toxic"
@@ -181,6 +182,10 @@ class ClassifierFilter(Filter):
 
     max_score: float | Mapping[str, float] = param(0.7, doc=_DOC_SCORE)
     max_worst: float | None = param(None, doc=_DOC_WORST)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_score, Mapping):
+            check_table("toxicity.classifier.max_score", self.max_score, None, 0.7, "1")
 
     def rules(self) -> tuple[Rule, ...]:
         """toxicity_score, and toxicity_worst_paragraph if there is a limit for it."""

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from corpusflow import Composite, Filter, Rule, Score, Stage, param, storage_for
 from stages.kernels.buffers import number_column, text_buffers
 from stages.kernels.wordlist import CATEGORIES, HITS, OBFUSCATED, UNITS, find_terms
+from stages.language._known import OTHERS, check_table
 from stages.toxicity._lists import Lexicon, load_lexicon
 
 #: Weight per 1,000 units; calibrated on ordinary text (see the card beside the lists). Characters carry less than words.
@@ -101,6 +102,11 @@ class WordlistFilter(Filter):
 
     max_density: float | Mapping[str, float] = param(factory=lambda: dict(MAX_DENSITY), doc=_DOC_DENSITY)
     max_category_density: Mapping[str, float] = param(factory=dict, doc=_DOC_CATEGORIES)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_density, Mapping):
+            others = MAX_DENSITY[OTHERS]
+            check_table("toxicity.wordlist.max_density", self.max_density, None, others, "1000000")
 
     def rules(self) -> tuple[Rule, ...]:
         """toxicity_<category> for the categories given, then toxicity_density."""

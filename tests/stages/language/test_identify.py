@@ -153,7 +153,9 @@ WISHES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a name of a script": ({"keep_scripts": ["latin"]}, "keep_scripts: 'latin'", "did you mean Latn."),
     "an unknown script": ({"keep_scripts": ["Hira"]}, "keep_scripts: 'Hira'", "they are Adlm, Arab"),
     "a score for a name": ({"min_score": {"english": 0.5, "*": 0.6}}, "min_score: 'english'", "did you mean en."),
-    "a score for one": ({"min_score": {"en": 0.5}}, "min_score: a table for en without an entry", 'add "[*]": 0.65'),
+    "a score for one": (
+        {"min_score": {"en": 0.5}}, "min_score: a table for en without an entry", 'add "[*]": 0.65, .* or "[*]": 0 to',
+    ),
 }  # fmt: skip
 
 

@@ -73,6 +73,8 @@ def test_contract_and_rule() -> None:
     columns = {"quality.score": pa.array([0.4, 0.6, None]), "language.code": pa.array(["en", "zh", "en"])}
     assert evaluate(ClassifierRule(min_score=0.5).rules(), columns, 3).kept.tolist() == [False, True, True]
     assert evaluate(ClassifierRule(min_score={"zh": 0.7}).rules(), columns, 3).kept.tolist() == [True, False, True]
+    with pytest.raises(ConfigError, match=r"quality.classifier.min_score: 'english' is not among"):
+        ClassifierRule(min_score={"english": 0.7})
     assert ClassifierRule().rules() == ()
     assert Classifier(column="edu", min_score=0.1).expand()[1].rules()[0].reason == "classifier_low_edu"  # type: ignore[attr-defined]
 

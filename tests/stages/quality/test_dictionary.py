@@ -183,8 +183,8 @@ def test_fineweb2s_rules_on_words_hold_for_chinese_on_request() -> None:
         None, "fineweb2_dict_top_2gram_chars", "fineweb2_dict_top_2gram_chars",
     ]  # fmt: skip
     assert reasons(FineWeb2(dictionary=True, min_words=100), [PROSE]) == ["fineweb2_dict_few_words"]
-    assert reasons(FineWeb2(dictionary=True, min_words={"zh": 100}), [PROSE]) == ["fineweb2_dict_few_words"]
-    assert reasons(FineWeb2(dictionary=True, min_words={"de": 100}), [PROSE]) == [None]
+    assert reasons(FineWeb2(dictionary=True, min_words={"zh": 100, "*": 50}), [PROSE]) == ["fineweb2_dict_few_words"]
+    assert reasons(FineWeb2(dictionary=True, min_words={"de": 100, "*": None}), [PROSE]) == [None]
     assert reasons(FineWeb2(dictionary=True, max_word_length=1.2), [PROSE]) == ["fineweb2_dict_long_words"]
 
 

@@ -57,6 +57,8 @@ def test_threshold_is_on_the_perplexity() -> None:
     }
     assert evaluate(PerplexityRule(max_perplexity=100.0).rules(), columns, 3).kept.tolist() == [True, False, True]
     assert evaluate(PerplexityRule(max_perplexity={"de": 1000.0}).rules(), columns, 3).kept.all()
+    with pytest.raises(ConfigError, match=r"quality.perplexity.max_perplexity: 'german' is not among"):
+        PerplexityRule(max_perplexity={"german": 1000.0})
     assert PerplexityRule().rules() == ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from corpusflow.rules import evaluate
 from stages.quality._fineweb2 import LIMITS
 from stages.quality.c4 import C4
 from stages.quality.chinese import Chinese
+from stages.quality.dclm import Dclm
 from stages.quality.fineweb import FineWeb
 from stages.quality.fineweb2 import FineWeb2
 from stages.quality.gopher import Gopher
@@ -124,20 +126,78 @@ def test_fineweb2_has_numbers_for_each_language() -> None:
         "fineweb2_dup_lines", "fineweb2_few_terminal_lines", None,
     ]  # fmt: skip
     assert reasons(FineWeb2(), [menu, menu], ["en", "cy"]) == [None, None]
-    assert reasons(FineWeb2(min_words={"de": 90}), [GERMAN], ["de"]) == ["fineweb2_few_words"]
+    assert reasons(FineWeb2(min_words={"de": 90, "*": 50}), [GERMAN], ["de"]) == ["fineweb2_few_words"]
 
 
 def test_a_threshold_per_language() -> None:
     stage = Gopher(min_words={"de": 70, "*": 20, "fr": None})
     text = " ".join(PROSE.split()[:60])
     assert reasons(stage, [text], ["en"]) == [None]
-    assert reasons(Gopher(min_words={"en": 70}), [text, text], ["en", "de"]) == [
+    assert reasons(Gopher(min_words={"en": 70, "*": None}), [text, text], ["en", "de"]) == [
         "gopher_few_words",
         "gopher_few_stop_words",
     ]
     assert reasons(Gopher(min_words={"*": 70, "fr": None}, min_stop_words=None), [text, text], ["en", "fr"]) == [
         "gopher_few_words", None,
     ]  # fmt: skip
+
+
+TABLES: dict[str, tuple[Callable[[], object], str, str]] = {
+    "no language": (
+        lambda: Gopher(min_words={"xx": 3}),
+        "quality.gopher.min_words: 'xx' is not among the codes of languages",
+        "hint: codes are those of BCP 47",
+    ),
+    "a name": (lambda: Gopher(min_words={"*": 3, "english": 5}), "quality.gopher.min_words: 'english'", "did you mean en?"),
+    "some languages": (
+        lambda: Gopher(min_words={"en": 30, "de": None}),
+        "quality.gopher.min_words: a table for en, de without an entry for all others",
+        'hint: add "*": 50, which holds without a table, or "*": null',
+    ),
+    "an empty one": (lambda: Gopher(max_words={}), "max_words: a table for no language", '"*": 100000'),
+    "another dialect's": (lambda: Gopher(dialect="dolma", min_words={"de": 3}), "a table for de", '"*": 50'),
+    "repetition": (lambda: GopherRepetition(max_dup_lines={"en": 0.1}), "quality.gopher_repetition.max_dup_lines", '"*": 0.3'),
+    "fineweb": (lambda: FineWeb(max_short_lines={"en": 0.1}), "quality.fineweb.max_short_lines", '"*": 0.67'),
+    "fineweb2": (lambda: FineWeb2(min_words={"de": 90}), "quality.fineweb2.min_words", '"*": 50'),
+    "fineweb2's own": (lambda: FineWeb2(max_dup_lines={"deu": 0.1}), "quality.fineweb2.max_dup_lines: 'deu'", "mean de?"),
+    "c4": (lambda: C4(min_sentences={"en": 2}).expand(), "quality.c4.min_sentences", '"*": 5'),
+    "chinese": (lambda: Chinese(min_entropy={"zh": 2.0}).expand(), "quality.chinese.min_entropy", '"*": 3.0'),
+    "dclm": (lambda: Dclm(min_words_left={"de": 0.5}).expand(), "quality.dclm.min_words_left", '"*": 0.95'),
+    "one's own": (
+        lambda: ThresholdFilter(column="my.score", reason="my_score", min={"eng": 0.5}),
+        "quality.threshold on my.score.min: 'eng'",
+        "did you mean en?",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "says", "hint"), TABLES.values(), ids=TABLES)
+def test_a_table_that_would_turn_a_rule_off(make: Callable[[], object], says: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        make()
+    assert says in str(error.value)
+    assert hint in str(error.value)
+
+
+def test_a_table_that_says_all_there_is_to_say() -> None:
+    assert Gopher(dialect="datatrove", min_words={"en": 70}).rules(), "datatrove's numbers are for English alone"
+    assert Chinese(min_entropy={"zh": 2.0, "yue": 2.5}).expand()
+    assert ThresholdFilter(column="my.score", reason="my_score", min={"en": 0.5}).rules(), "no rule of ours to turn off"
+    assert ThresholdFilter(column="my.score", reason="my_score", min={"web": 0.5}, by="source").rules()
+
+
+def test_fineweb2_has_its_own_numbers_for_what_a_table_leaves_out() -> None:
+    def limits(stage: FineWeb2, reason: str) -> dict[str, Any]:
+        found = next(rule.value for rule in stage.rules() if rule.reason == reason)
+        assert isinstance(found, dict)
+        return found
+
+    for reason, name in (("fineweb2_dup_lines", "max_dup_lines"), ("fineweb2_list", "max_newlines_per_word")):
+        own = limits(FineWeb2(), reason)
+        assert limits(FineWeb2(**{name: {"de": 0.5, "sv": 0.4, "fr": None}}), reason) == {
+            **own, "de": 0.5, "sv": 0.4, "fr": None,
+        }  # fmt: skip
+        assert limits(FineWeb2(**{name: {"de": 0.5, "*": None}}), reason) == {"de": 0.5}
 
 
 @pytest.mark.parametrize(

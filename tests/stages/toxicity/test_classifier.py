@@ -133,6 +133,10 @@ def test_actions_are_stages() -> None:
 
 
 def test_thresholds_by_language() -> None:
+    with pytest.raises(ConfigError, match=r"max_score: 'chinese' is not among .*\nhint: did you mean zh"):
+        ClassifierFilter(max_score={"chinese": 0.4, "*": 0.7})
+    with pytest.raises(ConfigError, match=r'max_score: a table for zh without .*\nhint: add "[*]": 0.7'):
+        ClassifierFilter(max_score={"zh": 0.4})
     rules = ClassifierFilter(max_score={"zh": 0.4, "*": 0.7}, max_worst=0.9).rules()
     columns = {
         "toxicity.score": pa.array([0.5, 0.5, 0.8, 0.1, None], pa.float32()),

@@ -101,6 +101,8 @@ def test_medical_and_legal_text_is_not_charged_for_its_terms() -> None:
 
 
 def test_rules_are_thresholds_by_language() -> None:
+    with pytest.raises(ConfigError, match=r'max_density: a table for zh without .*\nhint: add "[*]": 30'):
+        WordlistFilter(max_density={"zh": 10.0})
     rules = WordlistFilter(max_density={"zh": 10.0, "*": 30.0}, max_category_density={"gambling": 8.0}).rules()
     columns = {
         "toxicity.weight": pa.array([5, 5, 7, 0, None], pa.int32()),
