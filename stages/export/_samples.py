@@ -96,7 +96,11 @@ class SampleSink(TokenSink):
 
     @abstractmethod
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
-        """Write one file of the format; its parts are called ``<split>.<suffix>``. Returns how many samples it holds."""
+        """Write one file of the format; its parts are called ``<split>.<suffix>``. Returns how many samples it holds.
+
+        Args:
+            samples: at least one block; where the file has no sample, one that is empty and has the type of its tokens.
+        """
 
     @abstractmethod
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
@@ -209,6 +213,9 @@ class SampleSink(TokenSink):
             rows = np.flatnonzero(pc.is_in(file.index.column("id"), value_set=wanted.column("id")).to_numpy())
             for row, places in self._stretches(inputs, file, rows):
                 key = file.index.column("id")[row].as_py()
+                if key not in expected:
+                    problems.append(f"{key} is in {name} and in a file before it, or twice in it")
+                    continue
                 own = np.array(expected.pop(key), np.int64)
                 # the last document of a file that cuts samples may go on behind them
                 if any(
@@ -341,6 +348,7 @@ def _cut(pieces: Iterable[Piece], sequence: int, noted: dict[str, int]) -> Itera
     left: np.ndarray | None = None
     left_ids = pa.array([], pa.string())
     left_lengths = np.zeros(0, np.int64)
+    cut = 0
     for piece in pieces:
         tokens = piece.tokens if left is None else np.concatenate([left, piece.tokens])
         ids = pa.concat_arrays([left_ids, piece.ids.cast(pa.string())])
@@ -348,6 +356,7 @@ def _cut(pieces: Iterable[Piece], sequence: int, noted: dict[str, int]) -> Itera
         count = len(tokens) // sequence
         ends = np.cumsum(lengths)
         cuts = np.arange(count + 1) * sequence
+        cut += count
         if count:
             borders = np.unique(np.concatenate([cuts, ends[ends < cuts[-1]]]))
             yield Samples(
@@ -363,4 +372,7 @@ def _cut(pieces: Iterable[Piece], sequence: int, noted: dict[str, int]) -> Itera
         left_lengths = lengths[first:].copy()
         if len(left_lengths):
             left_lengths[0] = ends[first] - count * sequence
+    if left is not None and not cut:  # fewer tokens than a sequence: a file without samples, of the type of the others
+        none = np.zeros(0, np.int64)
+        yield Samples(left_ids.slice(0, 0), none, left[:0], none, none.astype(np.int32))
     noted[_DROPPED] = 0 if left is None else len(left)

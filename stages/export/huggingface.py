@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -30,7 +31,7 @@ class HuggingFaceDataset(SampleSink):
     Source: huggingface/datasets, Dataset.save_to_disk: Arrow IPC streams listed in state.json.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     format_name: ClassVar[str] = "huggingface"
     library: ClassVar[str] = "datasets"
 
@@ -39,21 +40,18 @@ class HuggingFaceDataset(SampleSink):
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         count = 0
-        first = next(samples, None)
-        width = pa.uint16() if first is None else pa.from_numpy_dtype(first.tokens.dtype)
-        fields = [("id", pa.string()), ("input_ids", pa.list_(width))]
+        first = next(samples)
+        fields = [("id", pa.string()), ("input_ids", pa.list_(pa.from_numpy_dtype(first.tokens.dtype)))]
         if self.sequence is not None:
             fields.append(("seq_lengths", pa.list_(pa.int32())))
         schema = pa.schema(fields)
         with task.file(f"{split}.arrow") as stream, pa.ipc.new_stream(stream, schema) as writer:
-            block = first
-            while block is not None:
+            for block in chain([first], samples):
                 columns = [block.ids.cast(pa.string()), _lists(block.lengths, block.tokens)]
                 if self.sequence is not None:
                     columns.append(_lists(block.counts, block.parts))
                 writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
                 count += len(block.lengths)
-                block = next(samples, None)
         return count
 
     def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:

@@ -31,7 +31,7 @@ class Llmc(SampleSink):
     Source: karpathy/llm.c, dev/data/data_common.py, write_datafile.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     format_name: ClassVar[str] = "llm.c"
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Llmc(SampleSink):
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         blocks = list(samples)
-        dtype = blocks[0].tokens.dtype.newbyteorder("<") if blocks else np.dtype("<u2")
+        dtype = blocks[0].tokens.dtype.newbyteorder("<")
         total = sum(len(b.tokens) for b in blocks)
         if total > _MOST:
             raise ConfigError(

@@ -35,7 +35,7 @@ class Mds(SampleSink):
     then the samples.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     format_name: ClassVar[str] = "mds"
     library: ClassVar[str] = "streaming"
 

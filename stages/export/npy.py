@@ -24,14 +24,14 @@ from ._samples import Samples, SampleSink
 class Npy(SampleSink):
     """Flat token files in numpy's .npy format, version 1.0."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     format_name: ClassVar[str] = "npy"
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         blocks = list(samples)
         count = sum(len(b.lengths) for b in blocks)
         total = sum(len(b.tokens) for b in blocks)
-        dtype = blocks[0].tokens.dtype.newbyteorder("<") if blocks else np.dtype("<u2")
+        dtype = blocks[0].tokens.dtype.newbyteorder("<")
         shape = (total,) if self.sequence is None else (count, self.sequence)
         with task.file(f"{split}.npy") as stream:
             header = {"descr": dtype.str, "fortran_order": False, "shape": shape}

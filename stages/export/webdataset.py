@@ -50,7 +50,9 @@ class WebDataset(SampleSink):
         return count
 
     def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
-        rows: Any = import_module("webdataset").WebDataset([str(p) for p in paths], shardshuffle=False)
+        # a file, and a split, may hold fewer tokens than a sequence
+        reader: Any = import_module("webdataset")
+        rows: Any = reader.WebDataset([str(p) for p in paths], shardshuffle=False, empty_check=False)
         return (sample["npy"] for sample in rows.decode())
 
     def read_samples(self, stream: IO[bytes], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:

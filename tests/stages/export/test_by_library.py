@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,9 @@ SINKS: list[TokenSink] = [
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def cases() -> Iterator[Any]:
+def cases(sinks: Sequence[TokenSink] = SINKS) -> Iterator[Any]:
     """Sinks, skipped with the package's name where it is not installed: nothing is written in vain."""
-    for sink in SINKS:
+    for sink in sinks:
         package = sink.library.partition(".")[0]
         missing = pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"no package {package}")
         yield pytest.param(sink, marks=missing, id=names(sink))
@@ -79,6 +79,19 @@ def test_the_library_reads_what_was_written(
     assert check.problems == ()
     assert check.count == count
     assert check.what == f"tokens that {sink.library} reads as they were written"
+
+
+@pytest.mark.parametrize("sink", list(cases([made(sequence=64, shuffle=False) for made in SAMPLES])))
+@pytest.mark.parametrize("sizes", [(3, 5, 500), (3, 5)])
+def test_shards_shorter_than_a_sequence(
+    run_sink: Callable[..., Any], tmp_path: Path, sink: TokenSink, sizes: tuple[int, ...]
+) -> None:
+    lists = pa.array([[70_000] * n for n in sizes], pa.list_(pa.uint32()))
+    shards = [pa.table({"id": [f"d{i}"], "tokenize.tokens": lists[i : i + 1]}) for i in range(len(sizes))]
+    run = run_sink(sink, shards)
+    published(run, tmp_path)
+    assert checked(sink, run, tmp_path).problems == ()
+    assert [check.problems for check in sink.verify(run.inputs(), 10)] == [()] * len(list(sink.verify(run.inputs(), 0)))
 
 
 @pytest.mark.parametrize("sink", list(cases()))

@@ -236,6 +236,34 @@ def test_nothing_left_writes_nothing(run_sink: Callable[..., Any], sink: Any) ->
     assert run.published == {}
 
 
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_file_shorter_than_a_sequence_is_of_the_others_type(run_sink: Callable[..., Any], sink: Any) -> None:
+    lists = pa.array([[70_000] * n for n in (3, 500, 63)], pa.list_(pa.uint32()))
+    stage = sink(sequence=64, shuffle=False)
+    run = run_sink(stage, [pa.table({"id": [f"d{i}"], "tokenize.tokens": lists[i : i + 1]}) for i in range(3)])
+    assert [p for check in stage.verify(run.inputs(), 10) for p in check.problems] == []
+    files = {n: data for n, data in run.published.items() if n.endswith((".arrow", ".npy", ".mds"))}
+    if sink is HuggingFaceDataset:
+        assert {str(pa.ipc.open_stream(d).schema.field("input_ids").type) for d in files.values()} == {
+            "list<item: uint32>"
+        }
+    elif sink is Npy:
+        assert {np.load(io.BytesIO(d)).dtype.name for d in files.values()} == {"uint32"}
+    elif sink is Mds:
+        assert all(b"ndarray:uint32:64" in d for d in files.values())
+
+
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("options", [{}, {"sequence": 16}, {"sequence": 16, "packing": "documents"}])
+def test_one_id_in_two_files_is_a_problem(run_sink: Callable[..., Any], sink: Any, options: dict[str, Any]) -> None:
+    table = pa.table({"id": ["a"], "tokenize.tokens": pa.array([list(range(40))], pa.list_(pa.uint16()))})
+    stage = sink(**options, shuffle=False)
+    run = run_sink(stage, [table, table])
+    problems = [p for check in stage.verify(run.inputs(), 10) for p in check.problems]
+    assert len(problems) == 1
+    assert "a is in train-00001-of-00002" in problems[0]
+
+
 def test_a_sequence_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="sequence"):
         Npy(sequence=0)
