@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from corpusflow.errors import ConfigError
+
+#: What sums and quotients of shares are off by at most. Without it, 999,999,999 of 1,000,000,000 sequences were "everything".
+_NOISE: Final = 1e-12
+#: No share's logarithm is lower: of exp(-746) nothing is left, and a quotient by it is no number.
+_LOWEST_LOG: Final = -300.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ def tempered(sizes: Sequence[float], temperature: float) -> list[float]:
     """
     values = np.asarray(sizes, np.float64)
     logs = np.log(values / values.max()) / temperature
-    shares = np.exp(logs)
+    shares = np.exp(np.maximum(logs, _LOWEST_LOG))
     out: list[float] = (shares / shares.sum()).tolist()
     return out
 
@@ -74,7 +80,8 @@ def _as_much_as_possible(free: Sequence[Demand]) -> int:
     if not free:
         return 0
     whole = sum(d.weight for d in free)
-    return int(min((d.most if d.most is not None else d.size) * whole / d.weight for d in free))
+    least = min((d.most if d.most is not None else d.size) * whole / d.weight for d in free)
+    return int(least * (1.0 + _NOISE))
 
 
 def _share(free: Sequence[Demand], amount: int) -> list[int]:

@@ -52,6 +52,19 @@ def test_without_a_budget_it_is_as_much_as_keeps_the_proportions() -> None:
     assert divide([Demand("a", 70, 70.0), Demand("b", 30, 30.0)], None) == [70, 30], "everything once"
 
 
+def test_without_a_budget_and_by_size_it_is_everything_once() -> None:
+    for sizes in ([10**9, 2, 997, 10**9], [3, 7, 11], [1, 10**6 - 1, 10**9 + 1], [49, 51, 103]):
+        demands = [Demand(str(s), s, w, most=s) for s, w in zip(sizes, tempered(sizes, 1.0), strict=True)]
+        assert divide(demands, None) == sizes
+
+
+def test_a_temperature_at_which_nothing_is_left_of_small_parts() -> None:
+    sizes = [1, 2, 10**9]
+    demands = [Demand(str(s), s, w, most=s) for s, w in zip(sizes, tempered(sizes, 0.01), strict=True)]
+    assert divide(demands, None) == [0, 0, 10**9]
+    assert divide(demands, 10**9 + 3) == sizes
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 1000), st.floats(0.01, 100)), min_size=1, max_size=12),
     st.integers(1, 100_000),
