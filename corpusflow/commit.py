@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusflow.errors import CorruptShardError, PlanDriftError, StageError
+from corpusflow.fingerprint import fingerprint
 from corpusflow.record import PartFile, Record, content_digest
 from corpusflow.storage import Storage, Upload, parquet_table, storage_for
 
@@ -301,10 +302,12 @@ class Dataset:
         """Fix the records of an epoch; returns their digest. Doing it twice is harmless."""
         ordered = sorted(records, key=lambda r: r.shard)
         digest = content_digest(ordered)
-        manifest = f"manifest-{digest[:16]}.parquet"
-        self._put(manifest, _manifest_bytes(ordered), _readable_parquet)
-        body = json.dumps({"digest": digest, "manifest": manifest, "shards": len(ordered)}).encode()
-        self._put(f"_SEALED-{epoch:04d}.json", body, _readable_json)
+        manifest, data = _manifest_name(digest), _manifest_bytes(ordered)
+        # one that lies there may be torn, or name attempts of before a repair: of a seal that was lost
+        self._put(manifest, data, lambda there: there == data)
+        self._put(
+            f"_SEALED-{epoch:04d}.json", _seal_bytes(digest, len(ordered)), lambda there: _seal(there) is not None
+        )
         return digest
 
     def _put(self, name: str, data: bytes, readable: Callable[[bytes], bool]) -> bool:
@@ -329,10 +332,9 @@ class Dataset:
     def seal_of(self, epoch: int) -> Mapping[str, Any] | None:
         """The seal of an epoch: `digest`, `manifest`, `shards` (how many)."""
         try:
-            seal: Mapping[str, Any] = json.loads(self.storage.get(self.path(f"_SEALED-{epoch:04d}.json")))
-        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: torn, see _put
+            return _seal(self.storage.get(self.path(f"_SEALED-{epoch:04d}.json")))
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        return seal
 
     def write_manifest_again(self, epoch: int, records: Sequence[Record]) -> None:
         """Put the manifest of a sealed epoch in place anew, from records of the same contents (after a repair).
@@ -364,10 +366,9 @@ class Dataset:
             if seal is not None and any(r.attempt != before[r.shard].attempt for r in after):
                 ordered = sorted(after, key=lambda r: r.shard)
                 digest = content_digest(ordered)
-                manifest = f"manifest-{digest[:16]}.parquet"
+                manifest = _manifest_name(digest)
                 self.storage.replace(self.path(manifest), _manifest_bytes(ordered))
-                body = json.dumps({"digest": digest, "manifest": manifest, "shards": len(ordered)}).encode()
-                self.storage.replace(self.path(name), body)
+                self.storage.replace(self.path(name), _seal_bytes(digest, len(ordered)))
                 seal = {"manifest": manifest}
             named.add(str((seal or {}).get("manifest")))
         listed = [os.path.basename(i.path) for i in self.storage.list(self.root)]
@@ -402,12 +403,24 @@ def _readable_json(data: bytes) -> bool:
     return True
 
 
-def _readable_parquet(data: bytes) -> bool:
+def _manifest_name(digest: str) -> str:
+    return f"manifest-{digest[:16]}.parquet"
+
+
+def _seal_bytes(digest: str, shards: int) -> bytes:
+    body = {"digest": digest, "manifest": _manifest_name(digest), "shards": shards}
+    return json.dumps({**body, "self": fingerprint(body)}).encode()
+
+
+def _seal(data: bytes) -> Mapping[str, Any] | None:
+    """A seal; None where the bytes are torn or altered, so that it is made again. Older ones have no checksum."""
     try:
-        pq.read_metadata(pa.BufferReader(data))
-    except (OSError, pa.ArrowInvalid):
-        return False
-    return True
+        body: dict[str, Any] = json.loads(data)
+        claimed = body.pop("self", None)
+        whole = body["manifest"] == _manifest_name(body["digest"]) and body["shards"] >= 0 and len(body) == 3
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return body if whole and claimed in (None, fingerprint(body)) else None
 
 
 def _manifest_bytes(records: Sequence[Record]) -> bytes:

@@ -6,6 +6,7 @@ its contents are the recorded ones. Runs in this process, shard by shard: damage
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,10 +45,15 @@ def repair(plan: Plan, found: Verification, tell: Tell = lambda text: None) -> R
     for problem in found.problems:
         if problem.remedy == "pinned":
             _try(result, tell, partial(_copy_again, plan, problem.path))
-    for step in plan.steps:
-        for places in _places(plan, step, found.problems):
-            _try(result, tell, partial(_make_again, plan, step, places, items))
     touched = {(p.node, p.phase) for p in found.problems if p.remedy in ("shard", "record", "manifest")}
+    for step in plan.steps:
+        for phase, group in itertools.groupby(_places(plan, step, found.problems), key=lambda place: place[0]):
+            for places in group:
+                _try(result, tell, partial(_make_again, plan, step, places, items))
+            # at once: the next phase reads by it
+            for place in sorted(t for t in touched if t[0] in step.nodes and t[1] == phase):
+                touched.remove(place)
+                _try(result, tell, partial(_write_manifest, items[place]))
     for place in sorted(touched):
         _try(result, tell, partial(_write_manifest, items[place]))
     for node in plan.nodes:

@@ -199,6 +199,21 @@ def test_content_digest_ignores_attempts_and_order(dataset: Dataset) -> None:
 # ---- plans and seals ----
 
 
+def test_no_flipped_bit_of_a_seal_passes(dataset: Dataset) -> None:
+    digest = dataset.seal(0, [attempt(dataset).commit({"kept": 1})])
+    path = Path(dataset.path("_SEALED-0000.json"))
+    whole, seal = path.read_bytes(), dataset.seal_of(0)
+    for bit in range(8 * len(whole)):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bytes(data))
+        assert dataset.seal_of(0) in (None, seal), bytes(data)
+    older = json.loads(whole)
+    del older["self"]
+    path.write_text(json.dumps(older))
+    assert dataset.sealed(0) == digest
+
+
 def test_library_versions_are_pinned(dataset: Dataset) -> None:
     plan: dict[str, Any] = {"stage": "s", "libraries": {"a": "1", "b": "2"}}
     dataset.plan(0, plan)

@@ -13,6 +13,7 @@ from corpusflow import repair as repairing
 from corpusflow.cleanup import delete, garbage
 from corpusflow.errors import CorruptShardError
 from corpusflow.repair import repair
+from corpusflow.results import run_digest
 from corpusflow.takedown.perform import take_down
 from corpusflow.takedown.request import Request
 from corpusflow.verify import Verification, verify
@@ -104,6 +105,32 @@ def test_a_repair_that_was_killed_before_the_manifest(made: Path, monkeypatch: p
             repair(corpusflow.open_run(str(made)).plan, look(made))
     assert [p.remedy for p in look(made).problems] == ["manifest"]
     mend(made)
+
+
+def test_damage_upon_damage_is_mended_at_once(made: Path) -> None:
+    """Both phases of an Exchange; a record that is lost, and its file as well."""
+    for pattern in ("Unique/exchange-*/keys", "Unique/exchange-*/losers", "Size/score-*"):
+        for path in sorted(made.glob(f"*{pattern}/data/*/*")):
+            tear(path)
+    for path in sorted(made.glob("*Size/score-*/_commits/*")):
+        path.unlink()
+    mend(made)
+
+
+def test_a_seal_that_is_made_again_names_what_counts(toy: Toy, made: Path) -> None:
+    """Of a repaired shard: the manifest of the damaged seal, which lies there still, names the damaged file."""
+    plan = corpusflow.open_run(str(made)).plan
+    before = run_digest(plan)
+    for path in sorted(made.glob("*Unique/exchange-*/keys/data/*/*")):
+        tear(path)
+    for path in made.glob("*Unique/exchange-*/keys/_SEALED*"):
+        data = path.read_bytes()
+        at = data.index(b'"digest": "') + 40
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])  # another digest, still JSON
+    mend(made)
+    toy.run(STAGES, OUTPUT)
+    assert [p.what for p in look(made).problems] == []
+    assert run_digest(plan) == before
 
 
 def test_what_a_seal_names_is_no_garbage(made: Path) -> None:
