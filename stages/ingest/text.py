@@ -33,7 +33,7 @@ _GOES_ON: Final = re.compile(rb"[ \t]*\r?\Z")
 class Text(FileSource):
     """Plain text (gzip, zstd, bzip2, xz or not): a document per file, or per paragraph between blank lines."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     default_name: ClassVar[str] = "text"
     libraries: ClassVar[tuple[str, ...]] = ("resiliparse", "zstandard")
 
@@ -75,9 +75,7 @@ class Text(FileSource):
         return row
 
     def _whole(self, stream: IO[bytes]) -> Iterator[tuple[int, bytes, str | None]]:
-        offset, data, error = whole(pieces(stream), self.max_document_bytes)
-        if data or error is not None:
-            yield offset, data, error
+        yield whole(pieces(stream), self.max_document_bytes)
 
     def _paragraphs(self, stream: IO[bytes]) -> Iterator[tuple[int, bytes, str | None]]:
         """(offset in the uncompressed file, bytes, error) of each run of lines between blank ones."""

@@ -115,12 +115,15 @@ def test_what_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(1000))
     (tmp_path / "d.txt").write_bytes(gzip.compress(b"x" * 1000)[:-9])
     (tmp_path / "e.txt").write_bytes(b"y" * 5000)
+    (tmp_path / "f.txt").write_bytes(gzip.compress(b""))
     rows = {r["id"][5:10]: (r["text"], r["skipped"], r["quarantine"]) for r in read(tmp_path, max_document_bytes=4_000)}
     assert rows == {
+        "a.txt": (None, "empty", None),
         "b.txt": (None, "empty", None),
         "c.txt": (None, None, "not_text: binary bytes"),
         "d.txt": (None, None, "cut_off: the file ends inside compressed data"),
         "e.txt": (None, None, "too_long: more than 4000 bytes"),
+        "f.txt": (None, "empty", None),
     }
 
 
