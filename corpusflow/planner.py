@@ -44,6 +44,7 @@ class _State:
     signals: dict[str, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     bytes_of: str = ""  # a Source whose documents have no text yet
+    without_bytes: str = ""  # its parameter that makes it give none
 
 
 class Planner:
@@ -293,13 +294,16 @@ def _need_text(item: Item, state: _State) -> None:
         return
     reads = part.inputs()
     if isinstance(part, Source) and part.gives_bytes:
-        state.bytes_of = item.stage
+        state.bytes_of, state.without_bytes = item.stage, part.without_bytes
     elif isinstance(part, Transform) and "raw" in reads and "text" in part.outputs():
         state.bytes_of = ""
     elif state.bytes_of and "text" in reads and "raw" not in reads:
+        hint = "put ingest.extract in front of it, at the beginning of `stages:`"
+        if state.without_bytes:
+            hint += f"; texts pass it as they are. Or leave pages out: {state.bytes_of}: {{…, {state.without_bytes}}}"
         raise ConfigError(
             f"{item.where}: {item.stage} reads text, but {state.bytes_of} gives pages as bytes, of which none was made yet",
-            hint="put ingest.extract in front of it, at the beginning of `stages:`",
+            hint=hint,
         )
 
 

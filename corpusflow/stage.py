@@ -148,8 +148,13 @@ class Split:
 class Source(Stage):
     """Yields documents. It has no wide checkpoint: its text is read again where it is needed."""
 
-    #: True: documents are bytes (`raw`) and have no text before a Transform has made it of them.
-    gives_bytes: ClassVar[bool] = False
+    #: The parameter by which a Source that may give bytes gives none, for a hint: ``pages: skip``.
+    without_bytes: ClassVar[str] = ""
+
+    @property
+    def gives_bytes(self) -> bool:
+        """Whether documents may be bytes (`raw`) and have no text before a Transform has made it of them."""
+        return False
 
     @abstractmethod
     def splits(self) -> Iterator[Split]:

@@ -1,7 +1,8 @@
 """ingest.archive: tar and zip archives of pages, texts, and files of many documents.
 
 Reads each member where it lies in the archive, by what its name ends in: pages become documents of raw bytes for
-ingest.extract, texts documents, lines of JSON and rows of tables documents with mapped fields, web archives their records.
+ingest.extract (or, without it, are counted and left out: `pages: skip`), texts documents, lines of JSON and rows of tables
+documents with mapped fields, web archives their records.
 Nothing is unpacked, so names lead nowhere; what expands beyond any honest ratio, links, devices and encrypted members are
 counted and not read.
 """
@@ -13,7 +14,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
@@ -49,6 +50,8 @@ _COLUMNS: Final = (
     "quarantine",
 )
 
+_OF_PAGES: Final = ("raw", "content_type", "content_encoding")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Archive(FieldSource):
@@ -68,10 +71,21 @@ class Archive(FieldSource):
         64 << 20, doc="Longer pages and texts, and members not read where they lie, go to quarantine."
     )
     max_line_bytes: int = param(32 << 20, doc="Longer lines of JSONL members go to quarantine.")
+    pages: Literal["raw", "skip"] = param(
+        "raw",
+        doc="raw: pages are bytes for ingest.extract, which must follow; skip: they are counted as `page` and left out.",
+    )
+
+    without_bytes: ClassVar[str] = "pages: skip"
 
     def __post_init__(self) -> None:
         if self.encoding is not None and codec_of(self.encoding) is None:
             raise ConfigError(f"unknown encoding {self.encoding!r}", hint="for example utf-8, gb18030, windows-1252")
+
+    @property
+    def gives_bytes(self) -> bool:
+        """What is in an archive is known when it is read, so without a parameter that says more there may be pages."""
+        return self.pages == "raw"
 
     def cut(self, item: FileRange) -> tuple[FileRange, ...]:
         """At members of an uncompressed tar."""
@@ -81,7 +95,7 @@ class Archive(FieldSource):
         return tuple(replace(item, start=a, end=b) for a, b in pairwise(bounds)) if found else (item,)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        rows = (row for item in split.files for row in self._file(item))
+        rows = (self._wanted(row) for item in split.files for row in self._file(item))
         return batches(rows, _COLUMNS, tuple(self.columns))
 
     def _file(self, item: FileRange) -> Iterator[dict[str, Any]]:
@@ -115,6 +129,12 @@ class Archive(FieldSource):
         else:
             found = self._document(kind, member)
             yield {**row, **found, "meta": json.dumps(_facts(member), ensure_ascii=False)}
+
+    def _wanted(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row, of a page nothing but that it was there where nobody extracts its text."""
+        if self.pages == "raw" or row.get("raw") is None:
+            return row
+        return {**{key: value for key, value in row.items() if key not in _OF_PAGES}, "skipped": "page"}
 
     def _opened(self, member: Member) -> Iterator[Piece]:
         """The member's bytes, a compression of its own undone."""

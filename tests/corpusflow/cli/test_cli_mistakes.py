@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,14 @@ CONFIGS: dict[str, tuple[str, list[str]]] = {
     "pages that are exported as they are": (
         f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\noutput:\n  - export.parquet\n",
         ["config.yaml:4: export.parquet reads text"],
+    ),
+    "an archive that may hold pages": (
+        f"input:\n  - ingest.archive: {{paths: [{WARC}]}}\nstages: [dedup.exact]\n",
+        [
+            "config.yaml:3: dedup.exact reads text, but ingest.archive gives pages as bytes",
+            "hint: put ingest.extract in front of it",
+            "ingest.archive: {…, pages: skip}",
+        ],
     ),
     "an action that a stage does not know": (
         f"input:\n  - ingest.warc: {{paths: [{WARC}]}}\nstages:\n  - ingest.extract\n"
@@ -303,6 +312,23 @@ def test_a_changed_input_file(call: Any, tmp_path: Path) -> None:
     source.write_text("Some other words here.\n")
     call("run", path).fails(3, "changed since they were listed", str(source), "--refresh")
     assert call("run", path, "--refresh").status == 0
+
+
+def test_an_archive_of_texts_and_pages(call: Any, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.txt", "Some words here.")
+        archive.writestr("b.html", "<p>Some words on a page.</p>")
+    source = f"input:\n  - ingest.archive: {{{{paths: [{tmp_path}/a.zip]{{more}}}}}}\n"
+    sink = "output: [export.parquet]\n"
+    extracted = config(tmp_path, source.format(more="") + "stages: [ingest.extract]\n" + sink)
+    assert call("run", extracted).status == 0
+    (file,) = (tmp_path / "run" / "exports" / "parquet").glob("*.parquet")
+    assert pq.read_table(file).column("text").to_pylist() == ["Some words here.", "Some words on a page."]
+    skipped = config(tmp_path, source.format(more=", pages: skip") + sink, dir=str(tmp_path / "skip"))
+    assert call("run", skipped).status == 0
+    (file,) = (tmp_path / "skip" / "exports" / "parquet").glob("*.parquet")
+    assert pq.read_table(file).column("text").to_pylist() == ["Some words here."]
+    assert "page" in call("status", tmp_path / "skip").out
 
 
 # ---- run folders and options ----

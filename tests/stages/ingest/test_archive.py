@@ -280,3 +280,14 @@ def test_other_files(tmp_path: Path, data: bytes) -> None:
 def test_contract(tmp_path: Path, pack: Any) -> None:
     (tmp_path / "a.bin").write_bytes(pack(MEMBERS))
     check_stage(Archive(paths=(str(tmp_path),), columns={"n": "n"}, base_url="https://"))
+
+
+def test_pages_that_nobody_extracts_are_counted(tmp_path: Path) -> None:
+    members = MEMBERS | {"more.warc": WARC_RECORD % (1, len(PAGE % 4), PAGE % 4)}
+    rows = read(tmp_path / "a.tar", tar(members), pages="skip")
+    whole = read(tmp_path / "a.tar", tar(members))
+    assert outline(rows) == ["page" if kind == "raw" else kind for kind in outline(whole)]
+    assert [r["id"] for r in rows] == [r["id"] for r in whole]
+    assert not any(r["raw"] or r["content_type"] for r in rows)
+    assert [r["text"] for r in rows] == [r["text"] for r in whole]
+    check_stage(Archive(paths=(str(tmp_path / "a.tar"),), pages="skip"))
