@@ -15,6 +15,7 @@ until it finds nothing, so that a cue that moves nearer to a number by it cannot
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,9 @@ _DOC_DEFAULT: Final = "The action for kinds that `actions` does not name."
 _DOC_COLUMNS: Final = "Columns besides `text` to redact, where there are any; `url`, `id` and `record_id` cannot be."
 _COLUMNS: Final = ("title", "author", "description", "meta")
 _ADDRESSES: Final = ("text", "id", "record_id", "url", "source", "date")
-_DOC_KEY: Final = "Environment variable that holds the key of pseudonyms; it never enters the run folder."
+_DOC_KEY: Final = (
+    "Environment variable that holds the key of pseudonyms, of any length; it never enters the run folder."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +90,9 @@ class Redact(Transform):
             raise ConfigError(
                 f"clean.pii makes pseudonyms but {self.key_env} is not set", hint=f"export {self.key_env}=…"
             )
-        return key.encode()[:64]
+        whole = key.encode("utf-8", "surrogateescape")
+        # blake2b takes keys of at most 64 bytes; of a longer one all must count, not its beginning.
+        return whole if len(whole) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(whole).digest()
 
     def warm(self) -> None:
         """Compile the kernel."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import random
 import re
 import time
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -220,6 +222,21 @@ def test_pseudonyms_are_equal_for_equal_values_and_need_a_key(monkeypatch: pytes
     monkeypatch.delenv("PII_TEST_KEY2", raising=False)
     with pytest.raises(ConfigError, match="PII_TEST_KEY2"):
         redact("jane@example.com", Redact(default="pseudonym", key_env="PII_TEST_KEY2"))
+
+
+def test_all_of_a_key_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pseudonym(key: str) -> str:
+        name = f"PII_TEST_KEY_{zlib.crc32(key.encode())}"  # a stage is opened once
+        monkeypatch.setenv(name, key)
+        return redact("jane@example.com", Redact(default="pseudonym", key_env=name))
+
+    letters = str.maketrans("0123456789", "ghijklmnop")
+    for key in ("one", "k" * 64, "é" * 32, "é" * 40, "k" * 500):
+        used = key.encode() if len(key.encode()) <= 64 else hashlib.blake2b(key.encode()).digest()
+        digest = hashlib.blake2b(b"jane@example.com", key=used, digest_size=8).hexdigest()
+        assert pseudonym(key) == f"[EMAIL:{digest.translate(letters)}]", "up to 64 bytes, the key as it is"
+    long = ["k" * 64, "k" * 65, "k" * 66, "k" * 64 + "l", "é" * 32 + "a", "é" * 32 + "b"]
+    assert len({pseudonym(key) for key in long}) == len(long)
 
 
 _PARTS = st.sampled_from(
