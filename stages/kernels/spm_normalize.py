@@ -7,7 +7,6 @@ Source: sentencepiece 0.2, src/normalizer.cc; the rules are a Darts-clone double
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -70,7 +69,7 @@ def read_rules(charsmap: bytes, symbols: list[bytes], flags: int) -> Rules:
     units = np.zeros(0, np.uint32)
     strings = np.zeros(0, np.uint8)
     if charsmap:
-        size = struct.unpack_from("<I", charsmap)[0]
+        size = int.from_bytes(charsmap[:4], "little")
         if size % 4 or 4 + size >= len(charsmap) or charsmap[-1] != 0:
             raise ValueError("precompiled_charsmap is damaged")
         units = np.frombuffer(charsmap, "<u4", size // 4, 4).astype(np.uint32)
@@ -196,6 +195,8 @@ def normalize(rules: Rules, data: np.ndarray, start: Int, end: Int, out: np.ndar
         p = _skip_spaces(rules, data, p, end)
     if p == end:
         return 0
+    if room < 0:
+        return -1
     if rules.flags & DUMMY_PREFIX and not rules.flags & SUFFIX:
         out[at] = SPACE
         at += 1

@@ -15,6 +15,8 @@ from stages.kernels.token_tables import hash_table, pair_set
 
 from ._spm_exact import KernelEncoder, scratch
 
+#: Why `byte_encoder` gives None.
+UNREACHED: Final = f"it has a token of more than {LONGEST} bytes that its merges do not give"
 _NOTHING: Final = 4  # bits of a table that is not used
 
 
@@ -128,8 +130,8 @@ def byte_encoder(
     *,
     by_whole: bool,
     memo_bits: int = 20,
-) -> KernelEncoder:
-    """An encoder.
+) -> KernelEncoder | None:
+    """An encoder; None where a token that merging never gives is longer than what the kernels find whole.
 
     Args:
         pattern: where text is cut.
@@ -149,6 +151,9 @@ def byte_encoder(
         joined=pair_set(held),
     )
     if by_whole and not _all_reached(model, tokens):
+        long = {t: i for t, i in tokens.items() if len(t) > LONGEST}
+        if long and not _all_reached(model, long):
+            return None
         model = model._replace(whole=_whole(tokens), by_whole=True)
     return KernelEncoder(model, byte_bpe.encode, scratch, new_memo(memo_bits))
 
@@ -157,5 +162,8 @@ def _all_reached(model: ByteBpe, tokens: Mapping[bytes, int]) -> bool:
     """Whether merging its bytes gives each token, so that taking it whole makes no difference."""
     data = np.frombuffer(b"".join(tokens), np.uint8)
     offsets = np.concatenate([[0], np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)))])
-    room = scratch(16, max(map(len, tokens)) + 2)
+    longest = max(map(len, tokens))
+    room = scratch(16, longest + 2)._replace(
+        ids=np.zeros(longest, np.int32)
+    )  # of a token that no merge is of, every byte
     return bool(byte_bpe.all_reached(model, room, data, offsets, np.fromiter(tokens.values(), np.int32, len(tokens))))

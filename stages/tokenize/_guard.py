@@ -28,7 +28,8 @@ class Guarded:
         kernels: for all documents but those that hold one of `found`.
         library: for these; it normalises by itself.
         normalize: the library's NFC, or None.
-        found: added tokens that the library finds in (normalised) text.
+        found: added tokens that the library finds in text, in text as it came or normalised, as each token says; the tokens
+            are normalised, too, then.
     """
 
     def __init__(
@@ -38,7 +39,8 @@ class Guarded:
         self._library = library
         self._normalize = normalize
         # RE2, the engine of Arrow, reads what re.escape writes
-        self._found = "|".join(re.escape(t) for t in found)
+        either = dict.fromkeys([*found, *map(normalize, found)] if normalize else found)
+        self._found = "|".join(re.escape(t) for t in either)
 
     @property
     def memo(self) -> Memo:
@@ -47,27 +49,35 @@ class Guarded:
 
     def encode(self, text: pa.Array, before: int | None, after: int | None) -> tuple[np.ndarray, np.ndarray]:
         """See `Encoder`."""
-        ready = self._in_nfc(text)
+        ready, changed = self._in_nfc(text)
         if not self._found:
             return self._kernels.encode(ready, before, after)
-        mask = pc.match_substring_regex(ready, self._found).fill_null(False)
-        if not pc.any(mask).as_py():
+        holds = self._holds(ready)
+        holds[changed] |= self._holds(text.take(pa.array(changed)))
+        if not holds.any():
             return self._kernels.encode(ready, before, after)
+        mask = pa.array(holds)
         nothing = pa.scalar(None, text.type)
         ours = self._kernels.encode(pc.if_else(mask, nothing, ready), before, after)
         theirs = self._library.encode(pc.if_else(mask, text, nothing), before, after)
         return _either(ours, theirs)
 
-    def _in_nfc(self, text: pa.Array) -> pa.Array:
+    def _holds(self, text: pa.Array) -> np.ndarray:
+        """Which texts hold one of the tokens, bool."""
+        found = pc.match_substring_regex(text, self._found).fill_null(False)
+        return np.array(found.to_numpy(zero_copy_only=False), np.bool_)
+
+    def _in_nfc(self, text: pa.Array) -> tuple[pa.Array, np.ndarray]:
+        """The texts, normalised, and the rows (int64) of those that may have changed."""
         if self._normalize is None:
-            return text
+            return text, np.zeros(0, np.int64)
         offsets, data, valid = text_buffers(text)
         doubtful = np.zeros(len(text), np.bool_)
         if not flag_doubtful(inert_characters(), offsets, data, valid, doubtful):
-            return text
-        rows = pa.array(np.flatnonzero(doubtful))
-        normalized = pa.array([self._normalize(t) for t in text.take(rows).to_pylist()], text.type)
-        return pc.replace_with_mask(text, pa.array(doubtful), normalized)
+            return text, np.zeros(0, np.int64)
+        rows = np.flatnonzero(doubtful)
+        normalized = pa.array([self._normalize(t) for t in text.take(pa.array(rows)).to_pylist()], text.type)
+        return pc.replace_with_mask(text, pa.array(doubtful), normalized), rows
 
 
 def _either(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -39,6 +39,12 @@ def refusal(model: SpmModel) -> str | None:
     scores = np.array([s for s, k in zip(model.scores, model.kinds, strict=True) if k == NORMAL], np.float32)
     if not np.isfinite(scores).all():
         return "a score is not a number"
+    if any(b"\0" in p for p in model.pieces):
+        return "a piece holds NUL, at which the library's tables of pieces end"
+    try:
+        _rules(model)
+    except (ValueError, IndexError) as e:
+        return f"its normaliser cannot be followed: {e}"
     if model.byte_fallback and model.kinds.count(BYTE) != 256:
         return "it falls back to bytes but does not have all 256"
     if not model.byte_fallback and UNKNOWN not in model.kinds:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from corpusflow import ConfigError, param
 
-from ._byte_exact import byte_encoder, pairs_of_merges
+from ._byte_exact import UNREACHED, byte_encoder, pairs_of_merges
 from ._guard import Guarded
 from ._patterns import _GPT2, SHAPES, Shape, characters, pattern
 from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
@@ -36,7 +36,7 @@ class HuggingFace(TokenScore):
     Adds: `tokenize.tokens`, list of uint16 (largest id, added tokens included, below 65,500) or uint32.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("tokenizers",)
 
     bos: str | None = param(
@@ -97,14 +97,16 @@ class HuggingFace(TokenScore):
         why = refusal(description)
         if why is None:
             inner = _kernels(tokenizers, description)
-            found = _found_in_text(description)
-            normalize = tokenizer.normalizer.normalize_str if "NFC" in _normalizers(description) else None
-            guarded = found or normalize
-            kernels: Encoder = Guarded(inner, library, normalize, found) if guarded else inner
-            probe = disagreement(kernels, library)
-            if probe is None:
-                return kernels
-            why = f"the installed library gives other ids for {probe[:40]!r}"
+            why = UNREACHED
+            if inner is not None:
+                found = _found_in_text(description)
+                normalize = tokenizer.normalizer.normalize_str if "NFC" in _normalizers(description) else None
+                guarded = found or normalize
+                kernels: Encoder = Guarded(inner, library, normalize, found) if guarded else inner
+                probe = disagreement(kernels, library)
+                if probe is None:
+                    return kernels
+                why = f"the installed library gives other ids for {probe[:40]!r}"
         _LOG.warning("tokenize.huggingface: %s runs on the library: %s", self.model, why)
         return library
 
@@ -221,7 +223,7 @@ def _decode(tokenizer: Any, ids: list[int]) -> str:
     return bytes(to_byte[c] for c in letters if c in to_byte).decode("utf-8", "replace")
 
 
-def _kernels(tokenizers: Any, description: Mapping[str, Any]) -> KernelEncoder:
+def _kernels(tokenizers: Any, description: Mapping[str, Any]) -> KernelEncoder | None:
     model = description["model"]
     ids = model["vocab"]
     shape = _shape(description)

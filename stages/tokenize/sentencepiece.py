@@ -30,7 +30,7 @@ class SentencePiece(TokenScore):
     Source: Kudo and Richardson 2018, "SentencePiece: A simple and language independent subword tokenizer".
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("sentencepiece",)
 
     def vocabulary(self) -> Vocabulary:

@@ -22,7 +22,7 @@ import numpy as np
 
 from corpusflow import ConfigError, param
 
-from ._byte_exact import byte_encoder, pairs_of
+from ._byte_exact import UNREACHED, byte_encoder, pairs_of
 from ._patterns import NAMED, PUBLIC, SHAPES, characters, pattern
 from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
 from ._spm_exact import KernelEncoder, disagreement
@@ -37,7 +37,7 @@ class Tiktoken(TokenScore):
     Adds: `tokenize.tokens`, list of uint16 (largest id below 65,500) or uint32.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("tiktoken",)
 
     pattern: str | None = param(
@@ -100,15 +100,17 @@ class Tiktoken(TokenScore):
         shape = SHAPES.get(self._expression())
         why = "its expression is not one the kernels follow"
         if shape is not None and all(bytes([b]) in ranks for b in range(256)):
+            why = UNREACHED
             kernels = self._kernels(tiktoken)
-            probe = disagreement(kernels, library)
-            if probe is None:
-                return kernels
-            why = f"the installed library gives other ids for {probe[:40]!r}"
+            if kernels is not None:
+                probe = disagreement(kernels, library)
+                if probe is None:
+                    return kernels
+                why = f"the installed library gives other ids for {probe[:40]!r}"
         _LOG.warning("tokenize.tiktoken: %s runs on the library: %s", self.model, why)
         return library
 
-    def _kernels(self, tiktoken: Any) -> KernelEncoder:
+    def _kernels(self, tiktoken: Any) -> KernelEncoder | None:
         ranks, _ = self._ranks()
         shape = SHAPES[self._expression()]
         return byte_encoder(

@@ -175,6 +175,50 @@ def test_unreachable_tokens_are_found_whole_only(merges: Any, tmp_path: Path) ->
     assert_same(pair, ["qzxj", "aqzxj", " qzxj", "昨夜", "昨夜河", "，昨夜，qzxj昨夜", "qzxj昨夜" * 30])
 
 
+@pytest.mark.parametrize("size", [96, 97, 3_000])
+def test_a_long_token_that_merging_never_gives(merges: Any, tmp_path: Path, size: int) -> None:
+    """Of 97 bytes it was split into them, of 3,000 these were written behind the end of an array."""
+    tokenizers, library = pytest.importorskip("tokenizers"), pytest.importorskip("tiktoken")
+    path = Path(write_json(tmp_path / "t.json", merges, EXPRESSIONS[2], ignore_merges=True))
+    description = json.loads(path.read_text())
+    number = description["added_tokens"][0]["id"]
+    description["model"]["vocab"]["z" * size] = number
+    description["added_tokens"][0]["id"] = number + 1
+    path.write_text(json.dumps(description))
+    engine = tokenizers.Tokenizer.from_file(str(path))
+    ranks = Path(write_ranks(tmp_path / "x.tiktoken", merges))
+    line = base64.b64encode(b"z" * size) + b" %d\n" % ranks.read_bytes().count(b"\n")
+    ranks.write_bytes(ranks.read_bytes() + line)
+    stage = Tiktoken(model=str(ranks), pattern=EXPRESSIONS[2])
+    named = library.Encoding("x", pat_str=EXPRESSIONS[2], mergeable_ranks=stage._ranks()[0], special_tokens={})
+    for ours, theirs in (
+        (HuggingFace(model=str(path)).open().encoder, lambda t: [e.ids for e in engine.encode_batch(t)]),
+        (stage.open().encoder, named.encode_ordinary_batch),
+    ):
+        assert isinstance(ours, Library) == (size > 96)
+        texts = ["z" * size, "z" * size + " z", "z" * (size + 1), "zz " + "z" * size]
+        column = pa.array(texts, pa.large_string())
+        assert ours.encode(column, None, None)[1].tolist() == [i for ids in theirs(texts) for i in ids]
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize("content", ["e\u0301t", "<tool>", "\u0301", "e"])
+def test_added_tokens_that_normalising_touches(merges: Any, tmp_path: Path, content: str, normalized: bool) -> None:
+    """Tokens that are not in NFC, or that NFC makes one with what stands behind them, are the library's to find."""
+    tokenizers = pytest.importorskip("tokenizers")
+    path = Path(write_json(tmp_path / "t.json", merges, EXPRESSIONS[3]))
+    description = json.loads(path.read_text()) | {"normalizer": {"type": "NFC"}}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": normalized, "special": False}
+    description["added_tokens"].append({"id": 5_000, "content": content, **flags})
+    path.write_text(json.dumps(description))
+    engine = tokenizers.Tokenizer.from_file(str(path))
+    engine.encode_special_tokens = True
+    ours = HuggingFace(model=str(path)).open().encoder
+    texts = ["a e\u0301t b", "\u00e9t", "<tool>\u0338 b", "<tool>", "e\u0301", "x\u0301", "plain", "a\u0301"]
+    got = [ours.encode(pa.array([t], pa.large_string()), None, None)[1].tolist() for t in texts]
+    assert got == [engine.encode(t, add_special_tokens=False).ids for t in texts]
+
+
 @pytest.mark.parametrize("normalizer", [{"type": "NFC"}, {"type": "Sequence", "normalizers": []}, None])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_nfc_and_tokens_found_in_text(

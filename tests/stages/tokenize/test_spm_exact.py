@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import struct
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -180,6 +181,28 @@ def test_other_kinds_run_on_the_library_and_say_so(
     assert got == [[1, *processor.encode("The river rose."), 2]]
     assert reason in stage.facts()["encoder"]
     assert reason in caplog.text
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+@pytest.mark.parametrize("what", ["writes U+2581", "holds NUL"])
+def test_what_the_kernels_cannot_follow(tmp_path: Path, train_spm: Any, model_type: str, what: str) -> None:
+    """A rule that writes U+2581 ended the run when the model was opened; with a NUL in a piece, ids were others."""
+    options = {}
+    if what == "writes U+2581":
+        rules = tmp_path / "rules.tsv"
+        rules.write_text("2014\t2581\n")
+        options = {"normalization_rule_name": "", "normalization_rule_tsv": str(rules)}
+    path = train_spm(tmp_path / "m.model", model_type=model_type, vocab_size=560, **options)
+    if what == "holds NUL":
+        piece = b"\x0a\x01\0" + b"\x15" + struct.pack("<f", -1.0)  # ModelProto.SentencePiece: piece and score
+        with Path(path).open("ab") as model:
+            model.write(b"\x0a" + bytes([len(piece)]) + piece)
+    stage = SentencePiece(model=path)
+    assert what in stage.facts()["encoder"]
+    texts = ["a\u2014b \u2014 c", "the a\0 river"]
+    processor = sentencepiece.SentencePieceProcessor(model_file=path)
+    got = stage.score(pa.record_batch({"text": pa.array(texts, pa.large_string())})).column(0).to_pylist()
+    assert got == [[1, *processor.encode(t), 2] for t in texts]
 
 
 def test_more_pieces_than_the_tables_hold(
