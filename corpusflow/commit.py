@@ -218,26 +218,28 @@ class Dataset:
             return None
         try:
             data = self.storage.get(self.path(seal["manifest"]))
-            table = parquet_table(data, ["shard", "generation", "record"])
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, pa.ArrowInvalid) as e:
+        try:
+            table = parquet_table(data)
+            rows = zip(table.column("record").to_pylist(), table.column("generation").to_pylist(), strict=True)
+            read = [
+                None if generation is None else Record.decode(text.encode(), generation) for text, generation in rows
+            ]
+            if len(read) != seal["shards"] or None in read:
+                raise ValueError("a record is missing or damaged")
+        except (
+            OSError,
+            pa.ArrowException,
+            ValueError,
+            KeyError,
+            AttributeError,
+        ) as e:  # of bytes that are not those written
             raise CorruptShardError(
-                f"{self.path(seal['manifest'])} cannot be read: {e}",
+                f"{self.path(seal['manifest'])} cannot be read: {str(e) or type(e).__name__}",
                 hint=f"corpusflow verify {run_of(self.root)} --repair  writes it again",
             ) from e
-        found: dict[int, Record] = {}
-        for shard, generation, text in zip(*(c.to_pylist() for c in table.columns), strict=True):
-            record = Record.decode(text.encode(), generation)
-            if record is not None and self._is_condemned(record):
-                continue
-            if record is None:
-                raise CorruptShardError(
-                    f"{self.path(seal['manifest'])} holds a damaged record of shard {shard}",
-                    hint=f"corpusflow verify {run_of(self.root)} --repair  writes it again",
-                )
-            found[shard] = record
-        return found
+        return {r.shard: r for r in read if r is not None and not self._is_condemned(r)}
 
     def _accept(self, record: Record | None, key: str) -> Record | None:
         if record is None or record.fp != self.fp or record.key != key or self._is_condemned(record):
@@ -433,7 +435,7 @@ def _manifest_bytes(records: Sequence[Record]) -> bytes:
         }
     )
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

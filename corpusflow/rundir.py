@@ -122,7 +122,7 @@ class RunDir:
         while not listing.stored:
             table = shard_table(listing.shards).replace_schema_metadata({_MADE_FROM: _made_from(planner)})
             sink = pa.BufferOutputStream()
-            pq.write_table(table, sink, compression="zstd")
+            pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
             # One file, published whole: a listing without the note of what it was made from would pass for another's.
             if self.storage.put_exclusive(self._listing_file(listing.epoch), sink.getvalue().to_pybytes()):
                 return Listing(listing.epoch, listing.shards, stored=True)
@@ -158,10 +158,11 @@ class RunDir:
         return [int(n[7:11]) for n in names if n.startswith("shards-") and n.endswith(".parquet")]
 
     def _table(self, epoch: int) -> pa.Table | None:
-        """A stored listing; None if a crash left it torn (where the filesystem has no hard links)."""
+        """A stored listing; None if a crash left it torn (where the filesystem has no hard links), or it is damaged."""
+        data = self.storage.get(self._listing_file(epoch))
         try:
-            return parquet_table(self.storage.get(self._listing_file(epoch)))
-        except pa.ArrowInvalid:
+            return parquet_table(data)
+        except (OSError, pa.ArrowInvalid):
             return None
 
     def _shards(self, epoch: int) -> tuple[Shard, ...]:

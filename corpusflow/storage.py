@@ -449,8 +449,9 @@ def parquet_table(data: bytes, columns: Sequence[str] | None = None) -> pa.Table
 
     Raises:
         pa.ArrowInvalid: it is none.
+        OSError: a page does not have its checksum.
     """
-    with pq.ParquetFile(pa.BufferReader(data)) as file:
+    with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
         return file.read(columns=None if columns is None else list(columns), use_threads=False)
 
 

@@ -214,6 +214,22 @@ def test_no_flipped_bit_of_a_seal_passes(dataset: Dataset) -> None:
     assert dataset.sealed(0) == digest
 
 
+def test_a_flipped_bit_of_a_manifest_is_noticed_or_harmless(dataset: Dataset) -> None:
+    records = [attempt(dataset, shard=s).commit({"kept": s}) for s in (1, 2, 3)]
+    dataset.seal(0, records)
+    path = next(Path(dataset.root).glob("manifest-*"))
+    whole, expected = path.read_bytes(), dataset.sealed_records(0)
+    assert expected is not None
+    hints = set()
+    for at in range(0, len(whole), 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        try:
+            assert dataset.sealed_records(0) == expected
+        except CorruptShardError as e:
+            hints.add(e.hint)
+    assert len(hints) == 1
+
+
 def test_library_versions_are_pinned(dataset: Dataset) -> None:
     plan: dict[str, Any] = {"stage": "s", "libraries": {"a": "1", "b": "2"}}
     dataset.plan(0, plan)
