@@ -50,7 +50,6 @@ class Arrangement:
     # ---- stages ----
 
     def _build(self, section: str, i: int, given: StageConfig) -> Stage:
-        place = self.config.where(section, i)
         try:
             cls = registry.find(given.name)
             stage = build_stage(given.name, cls, given.params)
@@ -59,7 +58,7 @@ class Arrangement:
                 path = os.path.abspath(given.name.rpartition(":")[0])
                 self.code[path] = content_sha256(path)
         except ConfigError as e:
-            raise ConfigError(f"{place}: {e.message}", hint=e.hint) from e
+            raise ConfigError(f"{self.config.where_wrong(section, i, e.message)}: {e.message}", hint=e.hint) from e
         return stage
 
     def _hash_models(self, name: str, cls: type[Stage], stage: Stage) -> None:
@@ -105,7 +104,8 @@ class Arrangement:
                 try:
                     parts = stage.expand() if isinstance(stage, Composite) else (stage,)
                 except ConfigError as e:
-                    raise ConfigError(f"{where}: {e.message}", hint=e.hint) from e
+                    place = self.config.where_wrong(section, i, e.message)
+                    raise ConfigError(f"{place}: {e.message}", hint=e.hint) from e
                 for piece, part in enumerate(parts):
                     index = piece if isinstance(stage, Composite) else -1
                     items.append(Item(given.name, _reference(given.name), stage, index, part, where))

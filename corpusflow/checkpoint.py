@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from corpusflow.commit import Attempt, Dataset, run_of
-from corpusflow.errors import CorruptShardError
+from corpusflow.errors import CorruptShardError, typed
 from corpusflow.record import PartFile, Record
 from corpusflow.schema import ROW
 from corpusflow.storage import Upload
@@ -203,7 +203,7 @@ def noticing_damage(dataset: Dataset, part: PartFile) -> Iterator[None]:
             raise
         raise CorruptShardError(
             f"{dataset.path(part.path)} cannot be read: {str(e).strip() or type(e).__name__}",
-            hint=f"corpusflow verify {run_of(dataset.root)} --repair  makes this shard again",
+            hint=f"{typed('verify', run_of(dataset.root), '--repair')}  makes this shard again",
         ) from e
 
 

@@ -95,7 +95,7 @@ class StageConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """A whole pipeline. `file` is for messages; `lines` maps the path of a key to its line."""
+    """A whole pipeline. For messages: `file`, and the line (`lines`) or the override (`sets`) that a key came from."""
 
     name: str
     seed: int
@@ -105,13 +105,20 @@ class Config:
     run: RunConfig
     file: str = "<config>"
     lines: Mapping[Path, int] = field(default_factory=dict)
+    sets: Mapping[Path, str] = field(default_factory=dict)
 
     def where(self, *path: str | int) -> str:
-        """``configs/web.yaml:12`` for a key, or for its nearest parent."""
-        for n in range(len(path), -1, -1):
-            if (line := self.lines.get(tuple(path[:n]))) is not None:
-                return f"{self.file}:{line}"
-        return self.file
+        """``configs/web.yaml:12`` or ``--set run.workers=2`` for a key, or for its nearest parent."""
+        return _where(path, self.file, self.lines, self.sets)
+
+    def where_wrong(self, section: str, i: int, message: str) -> str:
+        """Where a stage was given what a message complains of: the line of the stage, an override of it, or both."""
+        given = getattr(self, section)[i]
+        own = {path[2]: text for path, text in self.sets.items() if path[:2] == (section, i) and len(path) > 2}
+        for key, text in own.items():
+            if f"{given.name}.{key}" in message or f"parameter {key!r}" in message:
+                return f"--set {text}"
+        return " with ".join([self.where(section, i), *(f"--set {text}" for text in own.values())])
 
     def as_data(self) -> dict[str, Any]:
         """The resolved config as plain data, in the YAML's own form."""
@@ -156,24 +163,41 @@ def parse_config(data: bytes | str, *, file: str = "<config>", overrides: Sequen
         raise ConfigError(f"{file}: {len(raw)} bytes; a config may have {_MAX_BYTES}", hint="is this really a config?")
     lines: dict[Path, int] = {}
     tree = _load(raw, file, lines)
+    sets: dict[Path, str] = {}
     for text in overrides if isinstance(tree, dict) else ():  # else there is something worse to say
-        _override(tree, text)
-    return build_config(tree, file=file, lines=lines)
+        path = _override(tree, text)
+        for known in [k for k in (*lines, *sets) if k[: len(path)] == path]:
+            lines.pop(known, None)
+            sets.pop(known, None)
+        sets[path] = text
+    return build_config(tree, file=file, lines=lines, sets=sets)
 
 
-def build_config(tree: Any, *, file: str = "<config>", lines: Mapping[Path, int] | None = None) -> Config:
+def _where(path: Path, file: str, lines: Mapping[Path, int], sets: Mapping[Path, str]) -> str:
+    for n in range(len(path), -1, -1):
+        if (text := sets.get(path[:n])) is not None:
+            return f"--set {text}"
+        if (line := lines.get(path[:n])) is not None:
+            return f"{file}:{line}"
+    return file
+
+
+def build_config(
+    tree: Any,
+    *,
+    file: str = "<config>",
+    lines: Mapping[Path, int] | None = None,
+    sets: Mapping[Path, str] | None = None,
+) -> Config:
     """The Config in plain data (what YAML would give).
 
     Raises:
         ConfigError: with file:line and key.
     """
-    where = dict(lines or {})
+    where, given = dict(lines or {}), dict(sets or {})
 
     def at(*path: str | int) -> str:
-        for n in range(len(path), -1, -1):
-            if (line := where.get(tuple(path[:n]))) is not None:
-                return f"{file}:{line}"
-        return file
+        return _where(path, file, where, given)
 
     if not isinstance(tree, dict):
         raise ConfigError(f"{file}: expected a mapping with input, stages and output, got {type(tree).__name__}")
@@ -197,7 +221,9 @@ def build_config(tree: Any, *, file: str = "<config>", lines: Mapping[Path, int]
         raise ConfigError(f"{at('run')}: expected a mapping, got {run!r}")
     if "dir" not in run:
         run = {**run, "dir": f"runs/{name}"}
-    return Config(name, seed, lists["input"], lists["stages"], lists["output"], _run_config(run, at), file, where)
+    return Config(
+        name, seed, lists["input"], lists["stages"], lists["output"], _run_config(run, at), file, where, given
+    )
 
 
 def _run_config(run: Mapping[str, Any], at: Any) -> RunConfig:
@@ -347,13 +373,15 @@ def parse_override(text: str) -> tuple[list[str], Any]:
     return key.split("."), _load(value_text.encode() or b"null", f"--set {key}", {})
 
 
-def _override(tree: Any, text: str) -> None:
-    """Apply one ``a.b.c=value`` in place. The value is YAML; the key names a stage's parameter or any key of the config."""
+def _override(tree: Any, text: str) -> Path:
+    """Apply one ``a.b.c=value`` in place; the path of what it set.
+
+    The value is YAML; the key names a stage's parameter or any key of the config.
+    """
     parts, value = parse_override(text)
     key = ".".join(parts)
     if parts[0] in ("name", "seed", "run", "input", "stages", "output"):
-        _assign(tree, parts, value, key)
-        return
+        return _assign(tree, parts, value, key)
     stages = list(_stages_in(tree))
     matches = [(section, i, name) for section, i, name in stages if key.startswith(f"{name}.")]
     if not matches:
@@ -366,7 +394,7 @@ def _override(tree: Any, text: str) -> None:
         ways = " or ".join(f"{s}.{i}.{key[len(n) + 1 :]}" for s, i, n in matches)
         raise ConfigError(f"--set {key}: {matches[0][2]} appears {len(matches)} times", hint=f"say which: {ways}")
     section, i, name = matches[0]
-    _assign(tree, [section, str(i), *key[len(name) + 1 :].split(".")], value, key)
+    return _assign(tree, [section, str(i), *key[len(name) + 1 :].split(".")], value, key)
 
 
 def _stages_in(tree: Mapping[Any, Any]) -> Iterator[tuple[str, int, str]]:
@@ -380,14 +408,16 @@ def _stages_in(tree: Mapping[Any, Any]) -> Iterator[tuple[str, int, str]]:
                 yield section, i, str(next(iter(entry)))
 
 
-def _assign(tree: Any, parts: Sequence[str], value: Any, key: str) -> None:
+def _assign(tree: Any, parts: Sequence[str], value: Any, key: str) -> Path:
     place = tree
+    path: list[str | int] = []
     for n, part in enumerate(parts[:-1]):
         if isinstance(place, list):
             if not part.isdecimal() or int(part) >= len(place):
                 raise ConfigError(f"--set {key}: {'.'.join(parts[:n])} has entries 0 to {len(place) - 1}, not {part}")
             if n + 1 < len(parts) and isinstance(place[int(part)], str):
                 place[int(part)] = {place[int(part)]: {}}
+            path.append(int(part))
             place = place[int(part)]
             if isinstance(place, dict) and len(place) == 1:  # an entry {stage: params}: step into the parameters
                 name = next(iter(place))
@@ -396,12 +426,14 @@ def _assign(tree: Any, parts: Sequence[str], value: Any, key: str) -> None:
         elif isinstance(place, dict):
             if place.get(part) is None:
                 place[part] = {}
+            path.append(part)
             place = place[part]
         else:
             raise ConfigError(f"--set {key}: {'.'.join(parts[:n])} is a plain value")
     if not isinstance(place, dict):
         raise ConfigError(f"--set {key}: nothing there to set")
     place[parts[-1]] = value
+    return (*path, parts[-1])
 
 
 def _did_you_mean(key: str, known: Any) -> str | None:

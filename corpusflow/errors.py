@@ -14,6 +14,7 @@ A message says what went wrong, where, what was found and what was expected; `hi
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -43,6 +44,11 @@ class CorpusflowError(Exception):
 
 def _rebuild(kind: type[CorpusflowError], message: str, hint: str | None) -> CorpusflowError:
     return kind(message, hint=hint)
+
+
+def typed(*words: object) -> str:
+    """A command for a hint, quoted as a shell needs it: run folders have spaces in their names, too."""
+    return shlex.join(["corpusflow", *map(str, words)])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from corpusflow.api import Run
 from corpusflow.checkpoint import read_part
-from corpusflow.errors import ConfigError
+from corpusflow.errors import ConfigError, typed
 from corpusflow.phases import Inputs
 from corpusflow.plan import SOURCE_BASE, Node, Plan, Shard
 from corpusflow.reader import INDEX_COLUMNS, QUARANTINED, ROWS, ShardReader
@@ -141,7 +141,7 @@ def find_documents(run: Run, key: str, *, most: int = 20) -> list[Place]:
     if not documents and not others:
         raise ConfigError(
             f"no record of {run.plan.run_dir} has the id, URL or record id {key!r}",
-            hint=f"corpusflow inspect {run.plan.run_dir} --stage {run.stages[0]}  shows what ids look like",
+            hint=f"{typed('inspect', run.plan.run_dir, '--stage', run.stages[0])}  shows what ids look like",
         )
     return [*documents, *others][:most]
 

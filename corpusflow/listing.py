@@ -89,7 +89,8 @@ def make_shards(planner: Planner, previous: tuple[Shard, ...], epoch: int) -> tu
                 for split in source.splits()
             ]
         except ConfigError as e:
-            raise ConfigError(f"{item.where}: {e.message}", hint=e.hint) from e
+            place = planner.config.where_wrong("input", i, e.message)
+            raise ConfigError(f"{place}: {e.message}", hint=e.hint) from e
     _refuse_equal_ids(planner, listed)
     _refuse_own_files(planner, listed)
     limits = _limits(run.limit, len(listed))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from corpusflow.api import Run
 from corpusflow.checkpoint import read_part
-from corpusflow.errors import ConfigError
+from corpusflow.errors import ConfigError, typed
 from corpusflow.plan import Node, Shard
 from corpusflow.reader import ROWS, ShardReader
 from corpusflow.schema import ID
@@ -95,7 +95,7 @@ def find_entry(run: Run, key: str) -> list[Entry]:
     found = [e for e in quarantined(run) if key in (e.id, e.url)]
     if not found:
         raise ConfigError(
-            f"{key!r} is not in quarantine", hint=f"corpusflow quarantine list {run.plan.run_dir}  shows what is"
+            f"{key!r} is not in quarantine", hint=f"{typed('quarantine', 'list', run.plan.run_dir)}  shows what is"
         )
     return found
 

@@ -20,7 +20,7 @@ from corpusflow.accounting import StageCount, account, add_up
 from corpusflow.card import card
 from corpusflow.commit import Dataset
 from corpusflow.config import Config
-from corpusflow.errors import ConfigError, RunFailedError, StageError
+from corpusflow.errors import ConfigError, RunFailedError, StageError, typed
 from corpusflow.executors import Executor, make_executor
 from corpusflow.inherit import base_of
 from corpusflow.phases import Inputs, phase_dataset, phase_key, phases_of
@@ -340,7 +340,7 @@ class Runner:
                 worst = max(bad, key=lambda k: bad[k])
                 raise RunFailedError(
                     f"{node.stage} could not process {n} of {entered} documents (most often: {worst})",
-                    hint=f"corpusflow inspect {self.run_dir.path} --stage {node.stage} --quarantine  shows them; "
+                    hint=f"{typed('inspect', self.run_dir.path, '--stage', node.stage, '--quarantine')}  shows them; "
                     "--set run.max_quarantine=0.1 lets more pass",
                 )
 
@@ -367,7 +367,7 @@ class Runner:
         worst = max(reasons, key=lambda k: reasons[k]) if reasons else "nothing to read"
         raise RunFailedError(
             f"no document is left for {sink.stage}: the last {emptied.entered} ended at {emptied.stage} (most often: {worst})",
-            hint=f"corpusflow inspect {self.run_dir.path} --stage {emptied.stage}  shows them",
+            hint=f"{typed('inspect', self.run_dir.path, '--stage', emptied.stage)}  shows them",
         )
 
     # ---- the end ----

@@ -14,7 +14,7 @@ from corpusflow.cli._options import json_option
 from corpusflow.cli._show import counts_table, size, stdout
 from corpusflow.cli._table import print_report
 from corpusflow.cli.explain import explain_document
-from corpusflow.errors import ConfigError
+from corpusflow.errors import ConfigError, typed
 from corpusflow.quarantine import quarantined
 from corpusflow.reader import ShardReader
 from corpusflow.samples import KEPT, Sample, StageReport, report
@@ -71,7 +71,7 @@ def _stage(run: Run, stage: str, reason: str | None, samples: int, as_json: bool
     view = run.stage(stage)
     reports = report(run, view, most=samples, reason=reason)
     if not reports:
-        raise ConfigError(f"{stage} has not run yet", hint=f"corpusflow status {run.plan.run_dir}")
+        raise ConfigError(f"{stage} has not run yet", hint=typed("status", run.plan.run_dir))
     known = {KEPT} | {r for n in view.nodes for rule in n.rule_list for r in [rule.reason]}
     known |= {r for one in reports for r in one.count.dropped}
     if reason is not None and reason not in known:

@@ -9,7 +9,7 @@ import click
 from corpusflow.api import open_run
 from corpusflow.cli._documents import number, place, plain
 from corpusflow.cli._options import json_option
-from corpusflow.errors import ConfigError
+from corpusflow.errors import ConfigError, typed
 from corpusflow.trace import TokenSpan, Traced, token_exports, trace_document, trace_tokens
 
 
@@ -30,7 +30,7 @@ def command(
     token 14336.
     """
     if (token is None) == (document is None):
-        raise ConfigError("give either --token or --id", hint=f"corpusflow trace {run} --token 123456")
+        raise ConfigError("give either --token or --id", hint=typed("trace", run, "--token", 123456))
     opened = open_run(run)
     if token is not None:
         export = token_exports(opened, name)[0]
@@ -42,7 +42,7 @@ def command(
         click.echo(json.dumps(span.as_data(), ensure_ascii=False)) if as_json else click.echo(_line(span))
     if not spans:
         raise ConfigError(
-            f"no export has tokens of {document}", hint=f"corpusflow explain {run} '{document}'  says what became of it"
+            f"no export has tokens of {document}", hint=f"{typed('explain', run, document)}  says what became of it"
         )
 
 

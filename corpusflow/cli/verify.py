@@ -11,7 +11,7 @@ from corpusflow.api import open_run
 from corpusflow.cli._documents import plain
 from corpusflow.cli._options import json_option
 from corpusflow.cli._show import size
-from corpusflow.errors import CorruptShardError
+from corpusflow.errors import CorruptShardError, typed
 from corpusflow.repair import Repair, repair
 from corpusflow.verify import Verification, verify
 
@@ -53,7 +53,7 @@ def command(run: str, mend: bool, sample: int, libraries: bool, as_json: bool) -
 
 def _hint(run: str, mend: bool, after: Verification) -> str:
     if not mend and any(p.remedy for p in after.problems):
-        return f"corpusflow verify {run} --repair  makes damaged shards again"
+        return f"{typed('verify', run, '--repair')}  makes damaged shards again"
     return "what cannot be made again needs another run folder: --set run.dir=…"
 
 

@@ -169,13 +169,39 @@ OVERRIDES: dict[str, list[str]] = {
     "quality.gopher.min_words={en: abc}": ["quality.gopher.min_words", "abc"],
     "ingest.warc.paths=3": ["ingest.warc.paths: Input should be a valid list, got 3"],
     "language.identify.keep=[en, 3]": ["language.identify.keep[1]: Input should be a valid string, got 3"],
+    "language.identify.keep=[english]": ["--set language.identify.keep=[english]: language.identify.keep: 'english'"],
+    "ingest.warc.paths=[nowhere]": [" with --set ingest.warc.paths=[nowhere]: input file nowhere does not exist"],
+    "stages.0.x=1": ["--set stages.0.x=1: ", "has no parameter 'x'"],
     "stages.99.x=1": ["entries 0 to 7"],
 }
 
 
 @pytest.mark.parametrize(("text", "parts"), OVERRIDES.items())
 def test_mistakes_in_an_override(call: Any, tmp_path: Path, text: str, parts: list[str]) -> None:
-    call("run", config(tmp_path, CONFIG), "--set", text).fails(2, *parts)
+    result = call("run", config(tmp_path, CONFIG), "--set", text)
+    result.fails(2, f"--set {text.partition('=')[0]}", *parts)
+    assert "config.yaml" not in result.err or " with --set " in result.err
+
+
+def test_a_mistake_is_looked_for_where_it_was_made(call: Any, tmp_path: Path) -> None:
+    good = ["--set", "quality.gopher.max_words=9000", "--set", "run.attempts=2"]
+    wrong = CONFIG.replace("min_words: 50", "min_words: many")
+    assert wrong != CONFIG
+    result = call("run", config(tmp_path, wrong), *good)
+    result.fails(
+        2, "config.yaml:", " with --set quality.gopher.max_words=9000: quality.gopher.min_words: ", "got 'many'"
+    )
+    assert "run.attempts" not in result.err
+    mended = call("plan", config(tmp_path, wrong), *good, "--set", "quality.gopher.min_words=30")
+    assert mended.status == 0, mended.err
+    twice = ["--set", "quality.gopher.min_words=abc", "--set", "quality.gopher.min_words=def"]
+    call("run", config(tmp_path, CONFIG), *twice).fails(2, "error: --set quality.gopher.min_words=def: ", "got 'def'")
+    table = call("run", config(tmp_path, CONFIG), "--set", "run.retention={a: 1}", "--set", "run.retention.b=[0, 2]")
+    table.fails(2, "error: --set run.retention={a: 1}: ")
+    call("run", config(tmp_path, CONFIG), "--limit", 0).fails(2, "error: --set run.limit=0: run.limit")
+    call("run", config(tmp_path, CONFIG), "--set", "seed=x").fails(
+        2, "error: --set seed=x: seed must be a whole number"
+    )
 
 
 @pytest.mark.parametrize(
@@ -298,6 +324,8 @@ def test_no_document_left(call: Any, tmp_path: Path) -> None:
     result = call("run", config(tmp_path, text))
     result.fails(1, "no document is left for export.parquet", "ended at quality.gopher (most often: gopher_few_words)")
     assert f"corpusflow inspect {tmp_path}/run --stage quality.gopher" in result.err
+    spaced = call("run", config(tmp_path, text, dir=str(tmp_path / "my run")))
+    assert f"corpusflow inspect '{tmp_path}/my run' --stage quality.gopher" in spaced.err
     shown = call("inspect", tmp_path / "run", "--stage", "quality.gopher")
     assert "gopher_few_words: quality.words = 19, needs >= 50  <- fails" in shown.out
     assert "This is a page that says nothing" in shown.out
