@@ -46,7 +46,7 @@ def test_a_member_of_an_archive_has_no_place_of_its_own(call: Any, tmp_path: Pat
     (tmp_path / "in.jsonl").write_text('{"text": "one"}\n{"text": 3}\n')
     with tarfile.open(tmp_path / "in.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / "in.jsonl", "in.jsonl")
-    for name, source in (("a", "archive: {paths: [in.tar.gz]}"), ("b", "jsonl: {paths: [in.jsonl]}")):
+    for name, source in (("a", "archive: {paths: [in.tar.gz], pages: skip}"), ("b", "jsonl: {paths: [in.jsonl]}")):
         text = (
             f"input: [ingest.{source}]\nstages: [quality.signals]\nrun: {{executor: inline, dir: {tmp_path}/{name}}}\n"
         )
