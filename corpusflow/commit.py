@@ -29,7 +29,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from corpusflow.errors import CorruptShardError, PlanDriftError, StageError
+from corpusflow.errors import CorruptShardError, PlanDriftError, StageError, typed
 from corpusflow.fingerprint import fingerprint
 from corpusflow.record import PartFile, Record, content_digest
 from corpusflow.storage import Storage, Upload, parquet_table, storage_for
@@ -237,7 +237,7 @@ class Dataset:
         ) as e:  # of bytes that are not those written
             raise CorruptShardError(
                 f"{self.path(seal['manifest'])} cannot be read: {str(e) or type(e).__name__}",
-                hint=f"corpusflow verify {run_of(self.root)} --repair  writes it again",
+                hint=f"{typed('verify', run_of(self.root), '--repair')}  writes it again",
             ) from e
         return {r.shard: r for r in read if r is not None and not self._is_condemned(r)}
 
@@ -384,7 +384,7 @@ class Dataset:
         """
         for part in record.parts:
             path = self.path(part.path)
-            hint = f"corpusflow verify {run_of(self.root)} --repair  makes this shard again"
+            hint = f"{typed('verify', run_of(self.root), '--repair')}  makes this shard again"
             try:
                 size = self.storage.stat(path).size
             except FileNotFoundError as e:
