@@ -10,7 +10,7 @@ A dataset is one folder, named by a fingerprint::
 
 Promises: a reader that trusts records and seals sees the output of exactly one whole attempt per shard, whatever crashed,
 was killed, ran twice or is still running somewhere. Nothing is deleted on failure, no decision uses a clock, no lock is
-needed. A record is valid if its own checksum is; the highest valid generation counts.
+needed. A record or a seal is valid if its own checksum is; the highest valid generation of a record counts.
 """
 
 from __future__ import annotations
