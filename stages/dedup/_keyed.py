@@ -50,7 +50,7 @@ class KeyedDuplicates(Exchange):
     against: tuple[str, ...] = param((), semantic=False, doc="Folders of dedup indexes.")
     against_digests: tuple[str, ...] = param((), doc="What they hold.")
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     resources: ClassVar[Resources] = Resources(memory=2000 << 20)
 
     def __post_init__(self) -> None:
