@@ -69,6 +69,10 @@ SHAPES: Final = {
     r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _REST: Shape(NO_CONTRACTIONS, True, 3, True),
 }
 
+#: The same in Oniguruma, Hugging Face's engine: to it `{1,3}+` is not possessive but `{1,3}` again and again, so that digits
+#: have no end. transformers writes tiktoken's expression into a tokenizer.json as it is.
+ONIGURUMA: Final = {**SHAPES, _TIKTOKEN_CL100K: SHAPES[_TIKTOKEN_CL100K]._replace(most_digits=1 << 40)}
+
 #: tiktoken's names for the expressions of its public encodings.
 NAMED: Final = {
     "gpt2": list(SHAPES)[1],

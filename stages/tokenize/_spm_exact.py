@@ -262,7 +262,7 @@ def kernel_encoder(model: SpmModel, memo_bits: int = 20) -> KernelEncoder:
 
 #: Texts that have told implementations apart: spaces, unknowns in a row, composition, controls, long runs, every script.
 PROBES: Final = (
-    "The river rose in the night; it's 1,024 sacks.  Two  spaces \t\n\r\n trailing  ",
+    "The river rose in the night; it's 1,024 sacks, 20240801 1111111.  Two  spaces \t\n\r\n trailing  ",
     " leading, \u2581meta\u2581 \u2581\u2581, nbsp\u00a0 ideographic\u3000space",
     "昨夜河水上涨，清晨时低处的道路已被淹没。河水上漲，２０２４年①㍿ｶﾞ",
     "é e\u0301 \u1e9b\u0323 \ufb01 \u0958 \u1100\u1161\u11a8 각 A\u030a \u212b \ufdfa",

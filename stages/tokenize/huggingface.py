@@ -18,7 +18,7 @@ from corpusflow import ConfigError, param
 
 from ._byte_exact import UNREACHED, byte_encoder, pairs_of_merges
 from ._guard import Guarded
-from ._patterns import _GPT2, SHAPES, Shape, characters, pattern
+from ._patterns import _GPT2, ONIGURUMA, Shape, characters, pattern
 from ._score import Encoder, Library, Opened, TokenScore, Vocabulary, model_bytes
 from ._spm_exact import KernelEncoder, disagreement
 
@@ -192,7 +192,7 @@ def _shape(description: Mapping[str, Any]) -> Shape | None:
         return None
     own = steps[-1].get("use_regex", True)
     if len(steps) == 1:
-        return SHAPES[_GPT2] if own else None
+        return ONIGURUMA[_GPT2] if own else None
     split = steps[0]
     if (
         len(steps) != 2
@@ -202,7 +202,7 @@ def _shape(description: Mapping[str, Any]) -> Shape | None:
         or split.get("behavior") != "Isolated"
     ):
         return None
-    return SHAPES.get((split.get("pattern") or {}).get("Regex", ""))
+    return ONIGURUMA.get((split.get("pattern") or {}).get("Regex", ""))
 
 
 @lru_cache(maxsize=1)

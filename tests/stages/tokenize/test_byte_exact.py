@@ -40,7 +40,10 @@ def merges(corpus: list[str]) -> list[tuple[str, str]]:
         vocab_size=1_200, show_progress=False, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()
     )
     tokenizer.train_from_iterator(corpus, trainer)
-    return [tuple(m) for m in json.loads(tokenizer.to_str())["model"]["merges"]]
+    # digits, of which the corpus has few: without merges of them nobody sees where a number is cut
+    digits = [("1", "1"), ("11", "1"), ("11", "11"), ("2", "3"), ("1", "23"), ("9", "0")]
+    found = [tuple(m) for m in json.loads(tokenizer.to_str())["model"]["merges"]]
+    return [*found, *(m for m in digits if m not in found)]
 
 
 def write_json(path: Path, merges: list[tuple[str, str]], expression: str | None, **model: Any) -> str:
