@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -24,14 +25,19 @@ class Demand:
         size: sequences it has.
         weight: share of what is not fixed.
         fixed: sequences wanted exactly, None where it is to be shared out.
-        most: sequences it may give at most, None for no limit.
+        most: sequences it may give at most, not rounded; None for no limit.
     """
 
     name: str
     size: int
     weight: float
     fixed: int | None = None
-    most: int | None = None
+    most: float | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """`most` in whole sequences."""
+        return None if self.most is None else math.floor(self.most + 1e-9)
 
 
 def tempered(sizes: Sequence[float], temperature: float) -> list[float]:
@@ -58,9 +64,9 @@ def divide(demands: Sequence[Demand], total: int | None) -> list[int]:
     """
     fixed = sum(d.fixed or 0 for d in demands)
     for d in demands:
-        if d.fixed is not None and d.most is not None and d.fixed > d.most:
+        if d.fixed is not None and (limit := d.limit) is not None and d.fixed > limit:
             raise ConfigError(
-                f"{d.name}: {d.fixed:,} sequences are asked for, {d.most:,} are as many as max_epochs lets through",
+                f"{d.name}: {d.fixed:,} sequences are asked for, {limit:,} are as many as max_epochs lets through",
                 hint="a higher max_epochs, or less of it",
             )
     free = [d for d in demands if d.fixed is None]
@@ -76,12 +82,17 @@ def divide(demands: Sequence[Demand], total: int | None) -> list[int]:
 
 
 def _as_much_as_possible(free: Sequence[Demand]) -> int:
-    """The largest amount at which no part passes its limit; one epoch where it has none."""
+    """The largest amount at which no part passes its limit by a whole sequence; one epoch where it has none.
+
+    Limits are not rounded here: of a part of one sequence and a limit of 1.5 epochs, all others were held to one epoch.
+    """
     if not free:
         return 0
     whole = sum(d.weight for d in free)
     least = min((d.most if d.most is not None else d.size) * whole / d.weight for d in free)
-    return int(least * (1.0 + _NOISE))
+    amount = int(least * (1.0 + _NOISE))
+    limits = [d.limit for d in free]
+    return amount if None in limits else min(amount, sum(n or 0 for n in limits))
 
 
 def _share(free: Sequence[Demand], amount: int) -> list[int]:
@@ -93,14 +104,14 @@ def _share(free: Sequence[Demand], amount: int) -> list[int]:
     left = float(amount)
     while open_:
         whole = sum(free[i].weight for i in open_)
-        full = [i for i in open_ if (most := free[i].most) is not None and left * free[i].weight / whole > most]
+        full = [i for i in open_ if (most := free[i].limit) is not None and left * free[i].weight / whole > most]
         if not full:
             for i in open_:
                 given[i] = left * free[i].weight / whole
             left = 0.0
             break
         for i in full:
-            given[i] = float(free[i].most or 0)
+            given[i] = float(free[i].limit or 0)
             left -= given[i]
             open_.remove(i)
     if left > 0.5:

@@ -8,7 +8,6 @@ recipe over the same exports gives the same bytes.
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import dataclass
 from typing import Any, Final
@@ -60,7 +59,7 @@ class Mix:
     """A recipe, made out.
 
     Attributes:
-        left_out: (name, tokens) of groups that are shorter than a sequence.
+        left_out: (name, tokens) of groups that are shorter than a sequence, and of parts whose share is less than one.
     """
 
     recipe: Recipe
@@ -124,7 +123,11 @@ def make(recipe: Recipe) -> Mix:
     made = [Part(p.name, p.recipe, p.value, p.files, p.documents, p.size, n) for p, n in zip(parts, taken, strict=True)]
     left_out += [(p.name, len(p.files)) for p in made if not p.sequences]
     if not any(taken):
-        raise ConfigError(f"a budget of {recipe.tokens} tokens is less than one sequence of {recipe.length}")
+        asked = "what the parts are to give" if recipe.tokens is None else f"a budget of {recipe.tokens:,} tokens"
+        raise ConfigError(
+            f"{asked} is less than one sequence of {recipe.length}",
+            hint="more tokens, or a higher max_epochs or epochs",
+        )
     return Mix(recipe, tuple(p for p in made if p.sequences), tuple(left_out))
 
 
@@ -162,7 +165,7 @@ def _demands(recipe: Recipe, parts: list[Part]) -> list[Demand]:
         limit = r.max_epochs if r.max_epochs is not None else recipe.max_epochs
         wanted = _fixed(r, mine, within, recipe.length)
         for part, share, fixed in zip(mine, within, wanted, strict=True):
-            most = None if limit is None else math.floor(limit * part.size + 1e-9)
+            most = None if limit is None else limit * part.size
             demands.append(Demand(part.name, part.size, weights.get(r.name, 0.0) * share, fixed, most))
     return demands
 

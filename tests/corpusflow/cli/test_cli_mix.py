@@ -96,6 +96,8 @@ def test_mistakes(call: Any, small_run: Any, tmp_path: Path) -> None:
     call("mix", recipe(tmp_path, f"parts: {{a: {{{one}, export: mds}}}}")).fails(2, "no export mds", "megatron")
     call("mix", recipe(tmp_path, f"parts: {{a: {{{one}, by: language.kode}}}}")).fails(2, "language.code")
     call("mix", recipe(tmp_path, f"tokens: 1B\nmax_epochs: 2\nparts: {{a: {{{one}}}}}")).fails(2, "max_epochs lets")
+    call("mix", recipe(tmp_path, f"tokens: 31\nparts: {{a: {{{one}}}}}")).fails(2, "a budget of 31 tokens is less")
+    call("mix", recipe(tmp_path, f"max_epochs: 0.0001\nparts: {{a: {{{one}}}}}")).fails(2, "what the parts are to give")
     call("mix", recipe(tmp_path, f"parts: {{a: {{run: {tmp_path}}}}}")).fails(2, "not a run folder")
     long = recipe(tmp_path, f"parts: {{a: {{{one}}}}}")
     long.write_text(long.read_text().replace("length: 32", "length: 10000000"))

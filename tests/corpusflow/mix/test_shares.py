@@ -58,6 +58,17 @@ def test_without_a_budget_and_by_size_it_is_everything_once() -> None:
         assert divide(demands, None) == sizes
 
 
+def test_a_part_of_one_sequence_does_not_hold_the_others_to_whole_epochs() -> None:
+    big, small = Demand("a", 1_000, 1_000.0, most=1_500.0), Demand("b", 1, 1.0, most=1.5)
+    assert divide([big, small], None) == [1_500, 1]
+    assert divide([Demand("a", 1_000, 1_000.0, most=500.0), Demand("b", 1, 1.0, most=0.5)], None) == [500, 0]
+    assert divide([small, small, small], None) == [1, 1, 1]
+    with pytest.raises(ConfigError, match="lets through 1,501 of the 1,502"):
+        divide([big, small], 1_502)
+    with pytest.raises(ConfigError, match="2 sequences are asked for, 1 are"):
+        divide([Demand("b", 1, 1.0, fixed=2, most=1.5)], None)
+
+
 def test_a_temperature_at_which_nothing_is_left_of_small_parts() -> None:
     sizes = [1, 2, 10**9]
     demands = [Demand(str(s), s, w, most=s) for s, w in zip(sizes, tempered(sizes, 0.01), strict=True)]
