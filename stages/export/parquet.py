@@ -165,13 +165,35 @@ def row_bytes(batch: pa.RecordBatch) -> np.ndarray:
     """About what each row takes, int64 array (n,): its strings and lists, and a little. Never 0."""
     total = np.full(batch.num_rows, _ROW_BYTES, np.int64)
     for column in batch.columns:
-        kind = column.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            total += pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-        elif pa.types.is_list(kind):
-            width = kind.value_type.bit_width // 8
-            total += width * column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        if not _width(column.type):  # numbers are reckoned with the row
+            total += _value_bytes(column)
     return total
+
+
+def _value_bytes(column: pa.Array) -> np.ndarray:
+    """About what each value takes, int64 array (n,): of lists and structs what is in them."""
+    kind = column.type
+    out: np.ndarray
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        out = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return out
+    if pa.types.is_struct(kind):
+        out = np.sum([np.zeros(len(column), np.int64), *map(_value_bytes, column.flatten())], axis=0)
+        return out
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        lengths: np.ndarray = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        if width := _width(kind.value_type):
+            return lengths * width
+        within = np.concatenate([[0], np.cumsum(_value_bytes(column.flatten()))])
+        ends = np.cumsum(lengths)
+        return np.asarray(within[ends] - within[ends - lengths], np.int64)
+    return np.full(len(column), _width(kind), np.int64)
+
+
+def _width(kind: pa.DataType) -> int:
+    """Bytes of a value of a type whose values all have as many, else 0."""
+    fixed = pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
+    return int(kind.bit_width) // 8 if fixed else 0
 
 
 STAGE = Parquet

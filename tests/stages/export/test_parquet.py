@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from corpusflow import ConfigError
 from stages.export._row_groups import RowGroupWriter, _cuts
-from stages.export.parquet import Parquet
+from stages.export.parquet import Parquet, row_bytes
 
 COLUMNS = ("id", "url", "text", "language.code", "quality.words")
 
@@ -49,6 +49,25 @@ def test_rows_survive_whole_with_types_and_nulls(run_sink: Callable[..., Any], s
     manifest = json.loads(run.texts["manifest.json"])
     assert sum(s["documents"] for s in manifest["splits"].values()) == 400
     assert {p["name"] for f in manifest["files"] for p in f["parts"].values()} == set(run.published)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_columns_of_lists_of_anything(run_sink: Callable[..., Any], shuffle: bool) -> None:
+    """`clean.pii.spans` and `language.mixed` are lists of structs, whose size is not that of one number."""
+    span = pa.struct([("kind", pa.string()), ("start", pa.int32())])
+    spans = [[{"kind": "email", "start": 3}, {"kind": "ip", "start": 9}], [], None]
+    table = pa.table(
+        {
+            "id": ["a", "b", "c"],
+            "clean.pii.spans": pa.array(spans, pa.list_(span)),
+            "names": pa.array([["x", None, "yz"], None, []], pa.list_(pa.string())),
+        }
+    )
+    (data,) = run_sink(Parquet(columns=tuple(table.column_names), shuffle=shuffle), [table]).published.values()
+    assert pq.read_table(io.BytesIO(data)).sort_by("id").to_pylist() == table.to_pylist()
+    (batch,) = table.to_batches()
+    assert row_bytes(batch).tolist() == [64 + 1 + 7 + 8 + 3, 64 + 1, 64 + 1]
+    assert row_bytes(batch.slice(1)).tolist() == [64 + 1, 64 + 1]
 
 
 def test_small_shards_share_files_and_keep_their_order(run_sink: Callable[..., Any]) -> None:
