@@ -63,6 +63,8 @@ def _refusal_bpe(model: SpmModel, scores: np.ndarray) -> str | None:
 
 
 def _refusal_unigram(model: SpmModel) -> str | None:
+    if NORMAL not in model.kinds:
+        return "it has no normal piece, by whose lowest score the library reckons that of an unknown character"
     installed = metadata.version("sentencepiece")
     if installed not in UNIGRAM_VERSIONS:
         # how float32 path scores are added differs between versions, and only long documents would show it

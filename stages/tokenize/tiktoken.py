@@ -98,7 +98,7 @@ class Tiktoken(TokenScore):
     def _encoder(self, tiktoken: Any, library: Library) -> Encoder:
         ranks, _ = self._ranks()
         shape = SHAPES.get(self._expression())
-        why = "its expression is not one the kernels follow"
+        why = "its expression is not one the kernels follow" if shape is None else "its vocabulary lacks some bytes"
         if shape is not None and all(bytes([b]) in ranks for b in range(256)):
             why = UNREACHED
             kernels = self._kernels(tiktoken)

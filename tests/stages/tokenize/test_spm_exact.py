@@ -8,6 +8,7 @@ import os
 import random
 import struct
 import time
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 from stages.kernels.token_memo import AGAIN, HITS, MISSES, RESETS
 from stages.tokenize._spm_exact import disagreement, kernel_encoder, refusal
-from stages.tokenize._spm_model import load
+from stages.tokenize._spm_model import NORMAL, USER_DEFINED, load
 from stages.tokenize.sentencepiece import SentencePiece, library
 
 MODELS: dict[str, dict[str, object]] = {
@@ -203,6 +204,12 @@ def test_what_the_kernels_cannot_follow(tmp_path: Path, train_spm: Any, model_ty
     processor = sentencepiece.SentencePieceProcessor(model_file=path)
     got = stage.score(pa.record_batch({"text": pa.array(texts, pa.large_string())})).column(0).to_pylist()
     assert got == [[1, *processor.encode(t), 2] for t in texts]
+
+
+def test_a_unigram_model_without_normal_pieces_is_refused(tmp_path: Path, train_spm: Any) -> None:
+    model, _ = load(train_spm(tmp_path / "m.model", model_type="unigram", vocab_size=560))
+    without = replace(model, kinds=tuple(USER_DEFINED if k == NORMAL else k for k in model.kinds))
+    assert "no normal piece" in str(refusal(without))
 
 
 def test_more_pieces_than_the_tables_hold(
