@@ -152,9 +152,14 @@ class SampleSink(TokenSink):
             yield {**place, "file": self.file_name(stem.partition("-")[0], stem, next(iter(suffixes)))}
 
     def _found(self, inputs: PhaseInputs, document_id: str) -> Iterator[Mapping[str, Any]]:
-        """Its place as in the document index; of padded files a place for each piece."""
+        """Its place as in the document index, without what was left over behind the last sample; of padded files a place for
+        each piece."""
         if not self.padded:
-            yield from find_tokens(inputs, WRITE, document_id)
+            ends = {f"{file.stem}.bin": n["tokens"] - n.get(_DROPPED, 0) for file, n in token_files(inputs, WRITE, [])}
+            for place in find_tokens(inputs, WRITE, document_id):
+                left = ends[place["file"]] - place["token"]
+                if left > 0:
+                    yield {**place, "tokens": min(place["tokens"], left)}
             return
         for file, _ in token_files(inputs, WRITE):
             rows = np.flatnonzero(pc.equal(file.index.column("id"), document_id).to_numpy())

@@ -269,6 +269,15 @@ def test_a_sequence_of_nothing_is_refused() -> None:
         Npy(sequence=0)
 
 
+def test_what_was_left_over_is_nowhere(run_sink: Callable[..., Any]) -> None:
+    """Of two documents of 50 tokens, samples of 64 hold the first and 14 of the second."""
+    stage = JsonlTokens(sequence=64, shuffle=False)
+    run = run_sink(stage, shards({"a": [1] * 50, "b": [2] * 50, "c": [3] * 9})[:1])
+    assert run.counters["dropped_tokens"] == 45
+    places = {key: [(p["token"], p["tokens"]) for p in stage.find(run.inputs(), key)] for key in "abc"}
+    assert places == {"a": [(0, 50)], "b": [(50, 14)], "c": []}
+
+
 @pytest.mark.parametrize("sink", SINKS)
 def test_a_document_is_found_in_the_file_that_holds_it(run_sink: Callable[..., Any], sink: Any) -> None:
     stage = sink(file_tokens=30_000)
