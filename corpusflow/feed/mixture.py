@@ -40,7 +40,9 @@ class Mixture:
             raise ConfigError(f"temperature must be positive, got {temperature}")
         self.names = tuple(parts)
         self.datasets = [d for d, _ in parts.values()]
-        weights = np.array([w for _, w in parts.values()]) ** (1 / temperature)
+        # by logarithms from the largest on: 0.001 ** (1 / 0.005) is 0, and parts whose weights all became that had no shares
+        logs = np.log([w for _, w in parts.values()]) / temperature
+        weights = np.exp(logs - logs.max())
         self.shares = weights / weights.sum()
         exact = self.shares * _PERIOD
         counts = np.floor(exact).astype(np.int64)

@@ -238,6 +238,12 @@ def test_temperature_draws_small_parts_more(export: str) -> None:
     assert warm.shares[1] == pytest.approx(0.25)
 
 
+def test_a_temperature_near_zero_leaves_the_largest_part(export: str) -> None:
+    data = TokenDataset(export, 16)
+    cold = Mixture({"a": (data, 2e-3), "b": (data, 1e-3)}, temperature=5e-4)
+    assert cold.shares.tolist() == [1.0, 0.0]
+
+
 def test_mistakes_are_named(export: str, tmp_path: Path, make_export: Callable[..., str]) -> None:
     data = TokenDataset(export, 16)
     with pytest.raises(ConfigError, match=r"no manifest\.json"):
