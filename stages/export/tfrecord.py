@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import repeat
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
@@ -49,6 +50,14 @@ class TfRecord(SampleSink):
         return count
 
     def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
+        if (
+            find_spec("tensorflow") is not None
+        ):  # the package and it cannot be in one process: both define tf.train.Example
+            tensorflow: Any = import_module("tensorflow")
+            for raw in tensorflow.data.TFRecordDataset([str(path) for path in paths]):
+                features = tensorflow.train.Example.FromString(raw.numpy()).features.feature
+                yield np.array(features["tokens"].int64_list.value, np.int64)
+            return
         reader: Any = import_module("tfrecord")
         for path in paths:
             yield from (row["tokens"] for row in reader.tfrecord_loader(str(path), None, {"tokens": "int"}))
