@@ -108,7 +108,7 @@ def forecast(plan: Plan, size: float) -> Forecast:
         assumed.append(f"nothing for {', '.join(missing)}: all of it was taken over from an earlier run")
     if stages and (seconds := sum(row.seconds for row in counts)) < _SECONDS:
         assumed.append(
-            f"the pace of {seconds:.0f} s of work, most of it start-up: run some gigabytes for one to rely on"
+            f"the pace of {seconds:.0f} s of work, start-up included: run some gigabytes for one to rely on"
         )
     return Forecast(size, documents, text_bytes, stages, barriers, assumed)
 
