@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from corpusflow.api import Run
 from corpusflow.datasets import PlanDataset, datasets_of
-from corpusflow.plan import Plan
+from corpusflow.plan import STAGE_FOLDER, Plan
 from corpusflow.record import Record
 from corpusflow.storage import FileInfo, Storage
 from corpusflow.verify import pinned_copies
@@ -32,7 +32,7 @@ class Garbage:
 
 #: What some plan made and another may not need: pinned copies and stage folders, by their form. All else stays: listings,
 #: exports, the books of takedowns (without which what they refused would be read again), what a person has put there.
-_OF_A_PLAN = re.compile(r"(models|code)/[^/]+|[^/]+/[a-z]+\d*-[0-9a-f]{12}")
+_OF_A_PLAN = re.compile(rf"(models|code)/[^/]+|{STAGE_FOLDER}")
 
 
 def garbage(run: Run, *, grace_seconds: float, old_plans: bool = False, now: float | None = None) -> Iterator[Garbage]:

@@ -228,13 +228,8 @@ class Dataset:
             ]
             if len(read) != seal["shards"] or None in read:
                 raise ValueError("a record is missing or damaged")
-        except (
-            OSError,
-            pa.ArrowException,
-            ValueError,
-            KeyError,
-            AttributeError,
-        ) as e:  # of bytes that are not those written
+        except (OSError, pa.ArrowException, ValueError, KeyError, AttributeError) as e:
+            # of bytes that are not those written
             raise CorruptShardError(
                 f"{self.path(seal['manifest'])} cannot be read: {str(e) or type(e).__name__}",
                 hint=f"{typed('verify', run_of(self.root), '--repair')}  writes it again",

@@ -62,12 +62,13 @@ class Forecast:
 
 def forecast(plan: Plan, size: float) -> Forecast:
     """The plan at `size` bytes of input."""
-    counters, advice = collect(plan, lambda node: committed_tally(plan, node))
+    tallies = {node.index: committed_tally(plan, node) for node in plan.nodes}
+    counters, advice = collect(plan, lambda node: tallies[node.index])
     counts = account(plan, counters, advice)
     given = sum(s.length for s in plan.shards)
     sources = [n.index for n in plan.sources]
     read = sum(int(counters[i].get("kept", 0)) for i in sources if i in counters)
-    whole = bool(read and given) and all(len(committed_tally(plan, n).shards) == _shards(plan, n) for n in plan.sources)
+    whole = bool(read and given) and all(len(tallies[n.index].shards) == _shards(plan, n) for n in plan.sources)
     assumed = []
     if not whole:
         assumed.append(
@@ -90,11 +91,11 @@ def forecast(plan: Plan, size: float) -> Forecast:
     modelled: dict[str, float] = {}
     for node in plan.nodes:
         if node.kind == "exchange" and node.stage in barriers:
-            modelled[node.stage] = modelled.get(node.stage, 0.0) + advice.get(node.index, {}).get("seconds", 0.0)
+            modelled[node.where] = modelled.get(node.where, 0.0) + advice.get(node.index, {}).get("seconds", 0.0)
     stages: list[dict[str, Any]] = []
     for row in counts:
         if scale and row.entered:
-            pace = row.seconds - modelled.get(row.stage, 0.0)
+            pace = row.seconds - modelled.get(row.where, 0.0)
             phases = barriers.get(row.stage, {}).get("phases", ())
             hours = pace * scale / 3600 + sum(p["core-hours"] for p in phases)
             stages.append(
@@ -107,9 +108,7 @@ def forecast(plan: Plan, size: float) -> Forecast:
     if missing := [s["stage"] for s in stages if s["core_hours"] is None]:
         assumed.append(f"nothing for {', '.join(missing)}: all of it was taken over from an earlier run")
     if stages and (seconds := sum(row.seconds for row in counts)) < _SECONDS:
-        assumed.append(
-            f"the pace of {seconds:.0f} s of work, start-up included: run some gigabytes for one to rely on"
-        )
+        assumed.append(f"the pace of {seconds:.0f} s of work, start-up included: run some gigabytes for one to rely on")
     return Forecast(size, documents, text_bytes, stages, barriers, assumed)
 
 

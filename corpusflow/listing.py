@@ -14,7 +14,7 @@ from typing import Any, Final
 from corpusflow.errors import ConfigError
 from corpusflow.fingerprint import fingerprint
 from corpusflow.inputs import FileSource
-from corpusflow.plan import Shard
+from corpusflow.plan import STAGE_FOLDER, Shard
 from corpusflow.planner import Planner
 from corpusflow.stage import Source
 from corpusflow.storage import storage_for
@@ -133,7 +133,7 @@ def _refuse_equal_ids(planner: Planner, listed: list[tuple[int, tuple[Any, ...]]
 
 #: What a run makes in its folder, stage folders by their form: earlier configs had other stages.
 _OWN: Final = re.compile(
-    r"(plans|models|code|exports|canaries|takedowns)/|(plan|run|driver)\.json$|run\.log$|[^/]+/[a-z]+\d*-[0-9a-f]{12}/"
+    rf"(plans|models|code|exports|canaries|takedowns)/|(plan|run|driver)\.json$|run\.log$|{STAGE_FOLDER}/"
 )
 
 

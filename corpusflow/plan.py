@@ -33,6 +33,8 @@ from corpusflow.stage import Composite, Stage
 PLAN_VERSION: Final = 1
 #: `Node.base` of rows numbered by their shard's Source.
 SOURCE_BASE: Final = -1
+#: A regular expression for `Node.folder`, of any plan.
+STAGE_FOLDER: Final = r"[^/]+/[a-z]+\d*-[0-9a-f]{12}"
 
 Kind = Literal["source", "transform", "score", "filter", "wide", "exchange", "sink"]
 
@@ -95,7 +97,7 @@ class Node:
 
     @property
     def folder(self) -> str:
-        """Where its dataset lies in the run folder."""
+        """Where its dataset lies in the run folder; STAGE_FOLDER is its form."""
         name = self.stage
         if ".py:" in name:  # a user's file: ./scores/my_stage.py:letters lies in my_stage.letters
             name = name.rpartition("/")[2].replace(".py:", ".")

@@ -131,7 +131,7 @@ class TokenSink(Sink):
         return "bin"
 
     def open_by_library(self, inputs: PhaseInputs, folder: str) -> Iterator[Check]:
-        files = list(token_files(inputs, WRITE, ["offset", "length"]))
+        files = list(token_files(inputs, WRITE, []))
         problems, count = [], 0
         for split in SPLITS:
             own = [(file, np.dtype(noted["dtype"])) for file, noted in files if file.stem.startswith(split)]

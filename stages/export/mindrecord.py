@@ -69,7 +69,7 @@ class MindRecord(SampleSink):
             )
 
     def file_name(self, split: str, stem: str, suffix: str) -> str:
-        return f"{stem}/tokens.{suffix}" if suffix in (_SUFFIX, _INDEX) else f"{stem}.{suffix}"
+        return f"{stem}/tokens.{suffix}" if suffix in (_SUFFIX, _INDEX) else super().file_name(split, stem, suffix)
 
     def write_samples(self, task: PhaseTask, split: str, samples: Iterator[Samples]) -> int:
         names: list[str] = []

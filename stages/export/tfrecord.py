@@ -50,9 +50,8 @@ class TfRecord(SampleSink):
         return count
 
     def read_by_library(self, folder: Path, split: str, paths: Sequence[Path], dtype: np.dtype[Any]) -> Iterator[Any]:
-        if (
-            find_spec("tensorflow") is not None
-        ):  # the package and it cannot be in one process: both define tf.train.Example
+        # the package and tensorflow cannot be in one process: both define tf.train.Example
+        if find_spec("tensorflow") is not None:
             tensorflow: Any = import_module("tensorflow")
             for raw in tensorflow.data.TFRecordDataset([str(path) for path in paths]):
                 features = tensorflow.train.Example.FromString(raw.numpy()).features.feature

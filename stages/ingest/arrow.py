@@ -62,9 +62,8 @@ class Arrow(TableSource):
             except DAMAGE as e:
                 spoilt.append(said_of(e))
                 lost = rows is None and whatever_follows
-                if (
-                    not lost and not rows
-                ):  # how many rows they had is not known: those that follow each other are one row
+                # how many rows they had is not known: those that follow each other are one row
+                if not lost and not rows:
                     continue
                 yield self._unread(item, first, spoilt, lost)
                 if lost:

@@ -56,10 +56,9 @@ class DatatroveScratch(NamedTuple):
 @inner
 def _clear(table: Any, entries: Any) -> Any:
     """Empty a hash set for so many entries, at most as many as its scratch was made for; returns its mask."""
+    # as `make_scratch`: one entry more, and a text of line feeds alone wrote behind the table
     size = 16
-    while (
-        size < 2 * entries
-    ):  # as `make_scratch`: one entry more, and a text of line feeds alone wrote behind the table
+    while size < 2 * entries:
         size *= 2
     table[:size] = np.uint64(0)
     return size - 1

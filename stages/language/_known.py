@@ -10,6 +10,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from corpusflow import ConfigError, storage_for
@@ -43,6 +44,12 @@ OTHERS: Final = "*"
 _THREE_LETTERS: Final = re.compile(r"[a-z]{3}")
 
 
+@lru_cache(maxsize=16)
+def _codes_of(path: str, etag: str) -> frozenset[str]:
+    """Codes that a model gives; read once a process, since a stage is built again for each of its tasks."""
+    return frozenset(code_of(label) for label in labels_of(storage_for(path).get(path)))
+
+
 def refuse_unknown(what: str, given: Iterable[str], models: Iterable[str]) -> None:
     """Refuse codes that none of the models gives.
 
@@ -57,12 +64,10 @@ def refuse_unknown(what: str, given: Iterable[str], models: Iterable[str]) -> No
     known = {UNDETERMINED}
     for name in filter(None, models):
         path = name if storage_for(name).exists(name) else os.path.join(os.path.dirname(__file__), "models", name)
-        if not storage_for(path).exists(path):
-            return  # said where it is opened; what has run is looked at without its models
         try:
-            known |= {code_of(label) for label in labels_of(storage_for(path).get(path))}
-        except ValueError:
-            return
+            known |= _codes_of(path, storage_for(path).stat(path).etag)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return  # said where it is opened; what has run is looked at without its models
     if "zh" in known:
         known.add("yue")  # told from Chinese by its function words
     _refuse(what, given, known, f"the {len(known) - 1} languages that are told apart")

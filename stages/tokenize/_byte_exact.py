@@ -163,7 +163,6 @@ def _all_reached(model: ByteBpe, tokens: Mapping[bytes, int]) -> bool:
     data = np.frombuffer(b"".join(tokens), np.uint8)
     offsets = np.concatenate([[0], np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)))])
     longest = max(map(len, tokens))
-    room = scratch(16, longest + 2)._replace(
-        ids=np.zeros(longest, np.int32)
-    )  # of a token that no merge is of, every byte
+    # of a token that no merge is of, every byte
+    room = scratch(16, longest + 2)._replace(ids=np.zeros(longest, np.int32))
     return bool(byte_bpe.all_reached(model, room, data, offsets, np.fromiter(tokens.values(), np.int32, len(tokens))))

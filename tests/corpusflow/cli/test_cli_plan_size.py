@@ -10,7 +10,7 @@ from small_runs import Call, SmallRun
 
 import corpusflow
 from corpusflow.errors import ConfigError
-from corpusflow.forecast import parse_size
+from corpusflow.forecast import forecast, parse_size
 
 
 def test_documents_and_hours_grow_with_the_input(call: Call, small_run: SmallRun) -> None:
@@ -77,3 +77,16 @@ def test_hours_have_a_price(call: Call, small_run: SmallRun) -> None:
     assert f" in all, {told['cost'] / 3:,.2f} a terabyte of input" in done.out
     call("plan", small_run.config, "--price", "0.04").fails(2, "--price is of a forecast", "--size 1PB")
     assert call("plan", small_run.config, "--size", "3TB", "--price", "-1").status == 2
+
+
+def test_two_barriers_of_a_kind(small_run: SmallRun) -> None:
+    """Each gives up the seconds of its own tasks, not those of both."""
+    plan = corpusflow.open_run(str(small_run.folder)).plan
+    (node,) = (n for n in plan.nodes if n.kind == "exchange" and n.stage == "dedup.exact")
+    twin = replace(node, index=len(plan.nodes), where="elsewhere")
+    both = replace(plan, nodes=(*plan.nodes, twin))
+    own = forecast(plan, 1e12).stages
+    twice = forecast(both, 1e12).stages
+    assert {s["stage"]: s["core_hours"] for s in own}["dedup.exact"] == pytest.approx(
+        next(s["core_hours"] for s in twice if s["stage"] == "dedup.exact")
+    )
